@@ -1,0 +1,10 @@
+// Globs over dotted paths ("layer.attn.wq"): `*` matches any run of characters, dots included, `?` one character. A glob
+// matches a path when it matches the whole of it or one of its leading subtrees; a leading `*.` also matches the root.
+#ifndef PM_BASE_GLOB_H
+#define PM_BASE_GLOB_H
+
+#include <stdbool.h>
+
+bool pm_glob_match(const char *glob, const char *path);
+
+#endif

@@ -1,0 +1,89 @@
+// Collectives exchange contiguous elements, blocks in member order. What lies otherwise is split, transposed and merged
+// around them by ordinary nodes, which are views or become (parts of) kernels.
+#include <string.h>
+
+#include "base/assert.h"
+#include "codegen/lower.h"
+
+typedef struct Coll {
+  PmCg *cg;
+  PmCgRegion *r;
+  PmCgNode node;
+  int64_t group;
+  int32_t member;  // axis over the members
+} Coll;
+
+static PmCgId exchange(Coll *c, PmCgId x, const PmCgValue *v) {
+  PmCgNode n = c->node;
+  n.n_axes = n.n_to = 0;
+  return pm_cg_node(c->cg, c->r, &n, &x, 1, v);
+}
+
+// x with dim `at` cut into (member, rest), the member axis first.
+static PmCgId cut(Coll *c, PmCgId x, int32_t at) {
+  PmCgValue v = c->r->values[x];
+  const int32_t axis = v.dims[at].axis;
+  PmCgNode n = {.op = PM_OP_split, .loc = c->node.loc, .origin = c->node.origin, .n_axes = 1, .n_to = 2};
+  n.axes[0] = axis;
+  n.to[0] = c->member;
+  n.to[1] = axis;
+  PM_ASSERT(v.rank < PM_CG_RANK && v.dims[at].extent % c->group == 0, "a collective cuts an axis unevenly");
+  memmove(&v.dims[at + 1], &v.dims[at], (size_t)(v.rank - at) * sizeof *v.dims);
+  v.dims[at] = (PmCgDim){c->member, c->group};
+  v.dims[at + 1].extent /= c->group;
+  v.rank++;
+  const PmCgId s = pm_cg_node(c->cg, c->r, &n, &x, 1, &v);
+  PmCgDim order[PM_CG_RANK];
+  order[0] = v.dims[at];
+  memcpy(&order[1], v.dims, (size_t)at * sizeof *order);
+  memcpy(&order[at + 1], &v.dims[at + 1], (size_t)(v.rank - at - 1) * sizeof *order);
+  return pm_cg_transpose(c->cg, c->r, &c->node, s, order, v.rank);
+}
+
+// The leading member axis of x merged into `axis`.
+static PmCgId join(Coll *c, PmCgId x, int32_t axis, const PmCgValue *result) {
+  const PmCgValue *v = &c->r->values[x];
+  PmCgNode n = {.op = PM_OP_merge, .loc = c->node.loc, .origin = c->node.origin, .n_axes = 2, .n_to = 1};
+  n.axes[0] = c->member;
+  n.axes[1] = n.to[0] = axis;
+  PmCgValue merged = {.dtype = result->dtype, .def = PM_NONE};  // merged at the place of the major part, the first
+  merged.dims[merged.rank++] = (PmCgDim){axis, v->dims[pm_cg_find_axis(v, axis)].extent * c->group};
+  for (int32_t i = 1; i < v->rank; i++)
+    if (v->dims[i].axis != axis) merged.dims[merged.rank++] = v->dims[i];
+  const PmCgId y = pm_cg_node(c->cg, c->r, &n, &x, 1, &merged);
+  return pm_cg_transpose(c->cg, c->r, &c->node, y, result->dims, result->rank);
+}
+
+static PmCgValue with_member(const Coll *c, const PmCgValue *x) {
+  PmCgValue v = *x;
+  PM_ASSERT(v.rank < PM_CG_RANK, "a collective on %d axes", v.rank);
+  memmove(&v.dims[1], &v.dims[0], (size_t)v.rank * sizeof *v.dims);
+  v.dims[0] = (PmCgDim){c->member, c->group};
+  v.rank++;
+  return v;
+}
+
+PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId in, const PmCgValue *result) {
+  Coll c = {.cg = lw->cg, .r = lw->r, .node = node, .group = 1};
+  for (int32_t i = 0; i < n->attr.n_mesh; i++) c.group *= lw->cg->m->mesh[n->attr.mesh[i]].size;
+  if (c.group == 1) return in;
+  c.member = lw->cg->next_axis++;
+  const PmCgValue x = lw->r->values[in];
+  const int32_t axis = n->attr.axes[0];
+  switch (n->op) {
+    case PM_OP_all_gather: {
+      const PmCgValue gathered = with_member(&c, &x);
+      return join(&c, exchange(&c, in, &gathered), axis, result);
+    }
+    case PM_OP_reduce_scatter: {
+      const PmCgId parts = cut(&c, in, pm_cg_find_axis(&x, axis));
+      return exchange(&c, parts, result);
+    }
+    case PM_OP_all_to_all: {
+      const PmCgId parts = cut(&c, in, pm_cg_find_axis(&x, n->attr.to[0]));
+      const PmCgValue moved = lw->r->values[parts];
+      return join(&c, exchange(&c, parts, &moved), axis, result);
+    }
+    default: return exchange(&c, in, result);
+  }
+}

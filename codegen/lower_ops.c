@@ -1,0 +1,201 @@
+// One hook an op: how it enters a region. Column EMIT of ir/ops.def.
+#include <string.h>
+
+#include "base/assert.h"
+#include "codegen/lower.h"
+
+static PmCgNode start(const PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = {.op = n->op, .fn = n->attr.fn, .kind = n->attr.kind, .origin = lw->origin};
+  c.loc = lw->loc >= 0 ? lw->loc : pm_cg_loc(lw->cg, n->loc);
+  c.n_axes = n->attr.n_axes;
+  c.n_to = n->attr.n_to;
+  for (int32_t i = 0; i < c.n_axes; i++) c.axes[i] = n->attr.axes[i];
+  for (int32_t i = 0; i < c.n_to; i++) c.to[i] = n->attr.to[i];
+  return c;
+}
+
+static const PmType *result_type(const PmCgLower *lw, const PmNode *n) { return &lw->fn->values[n->out].type; }
+
+static const PmType *operand_type(const PmCgLower *lw, const PmNode *n, int32_t i) { return &lw->fn->values[n->in[i]].type; }
+
+static void finish(PmCgLower *lw, const PmNode *n, const PmCgNode *c) {
+  PmCgId *in = PM_NEW_N(lw->cg->arena, PmCgId, n->n_in + 1);
+  for (int32_t i = 0; i < n->n_in; i++) in[i] = lw->env[n->in[i]];
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  lw->env[n->out] = pm_cg_node(lw->cg, lw->r, c, in, n->n_in, &v);
+}
+
+static void emit_const(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  c.number = n->attr.number;
+  finish(lw, n, &c);
+}
+
+static void emit_pos(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  c.offset = pm_cg_offset(lw->cg, &result_type(lw, n)->dims[0]);
+  finish(lw, n, &c);
+}
+
+PmCgId pm_cg_transpose(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId x, const PmCgDim *dims, int32_t rank) {
+  PmCgValue v = r->values[x];
+  bool same = v.rank == rank;
+  for (int32_t i = 0; same && i < rank; i++) same = v.dims[i].axis == dims[i].axis;
+  if (same) return x;
+  PmCgNode c = {.op = PM_OP_broadcast, .loc = like->loc, .origin = like->origin};
+  v.rank = rank;
+  memcpy(v.dims, dims, (size_t)rank * sizeof *dims);
+  return pm_cg_node(cg, r, &c, &x, 1, &v);
+}
+
+static void emit_broadcast(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  lw->env[n->out] = pm_cg_transpose(lw->cg, lw->r, &c, lw->env[n->in[0]], v.dims, v.rank);
+}
+
+static void emit_cast(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  if (v.dtype == lw->r->values[lw->env[n->in[0]]].dtype)
+    lw->env[n->out] = lw->env[n->in[0]];
+  else
+    finish(lw, n, &c);
+}
+
+static void emit_map(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  finish(lw, n, &c);
+}
+
+static void emit_dot(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  finish(lw, n, &c);
+}
+
+// A large reduction to a number goes over rows first: rows run in parallel, and partial sums stay short.
+static void emit_reduce(PmCgLower *lw, const PmNode *n) {
+  enum { LARGE = 1 << 15 };
+  PmCgNode c = start(lw, n);
+  const PmCgId x = lw->env[n->in[0]];
+  PmCgValue rows = lw->r->values[x];
+  int32_t lead = 0;
+  while (lead + 1 < rows.rank && rows.dims[lead].extent == 1) lead++;
+  if (c.n_axes == rows.rank && lead + 1 < rows.rank && pm_cg_elements(&rows) > LARGE) {
+    const int32_t axis = rows.dims[lead].axis;
+    PmCgNode first = c;
+    first.n_axes = 0;
+    for (int32_t i = 0; i < c.n_axes; i++)
+      if (c.axes[i] != axis) first.axes[first.n_axes++] = c.axes[i];
+    rows.dims[0] = rows.dims[lead];
+    rows.rank = 1;
+    const PmCgId partial = pm_cg_node(lw->cg, lw->r, &first, &x, 1, &rows);
+    c.n_axes = 1;
+    c.axes[0] = axis;
+    const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+    lw->env[n->out] = pm_cg_node(lw->cg, lw->r, &c, &partial, 1, &v);
+    return;
+  }
+  finish(lw, n, &c);
+}
+
+static void emit_merge(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  finish(lw, n, &c);
+}
+
+static void emit_rename(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  finish(lw, n, &c);
+}
+
+static void emit_split(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  finish(lw, n, &c);
+}
+
+static void emit_select(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  c.index = n->attr.index;
+  finish(lw, n, &c);
+}
+
+static void emit_stack(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  finish(lw, n, &c);
+}
+
+static void emit_slice(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  const PmType *t = result_type(lw, n);
+  // Offset within what the rank already holds: by the coordinates over the new mesh axes alone.
+  int64_t stride = pm_dim_local(lw->cg->m, &t->dims[pm_type_find(t, n->attr.axes[0])]);
+  for (int32_t i = n->attr.n_mesh - 1; i >= 0; i--) {
+    c.offset.stride[n->attr.mesh[i]] = stride;
+    stride *= lw->cg->m->mesh[n->attr.mesh[i]].size;
+  }
+  finish(lw, n, &c);
+}
+
+static void emit_index(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  const PmType *t = operand_type(lw, n, 0);
+  c.offset = pm_cg_offset(lw->cg, &t->dims[pm_type_find(t, n->attr.axes[0])]);
+  finish(lw, n, &c);
+}
+
+static void emit_scatter_add(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  const PmType *t = result_type(lw, n);
+  c.offset = pm_cg_offset(lw->cg, &t->dims[pm_type_find(t, n->attr.axes[0])]);
+  finish(lw, n, &c);
+}
+
+static void emit_call(PmCgLower *lw, const PmNode *n) {
+  const PmFn *callee = pm_fn(lw->cg->m, n->attr.callee);
+  PmCgLower in = {.cg = lw->cg, .r = lw->r, .fn = callee, .origin = lw->origin, .loc = lw->loc};
+  in.env = PM_NEW_N(lw->cg->arena, PmCgId, callee->n_values + 1);
+  if (!in.origin && callee->base) {
+    in.origin = callee->base;
+    in.loc = pm_cg_loc(lw->cg, n->loc);
+  }
+  for (int32_t i = 0; i < callee->n_params; i++) in.env[i] = lw->env[n->in[i]];
+  pm_cg_lower_body(&in);
+  for (int32_t i = 0; i < callee->n_results && !lw->cg->status; i++) lw->env[n->out + i] = in.env[callee->results[i]];
+}
+
+static void emit_repeat(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  PmCgRegion *body;
+  if ((lw->cg->status = pm_cg_build(lw->cg, n->attr.callee, &body))) return;
+  c.body = body;
+  c.n_carry = n->attr.n_carry;
+  c.n_inv = n->attr.n_inv;
+  c.reverse = n->attr.reverse;
+  c.index = pm_axis_size(lw->cg->m, n->attr.axes[0]);
+  finish(lw, n, &c);
+  PmCgNode *made = &lw->r->nodes[lw->r->n_nodes - 1];
+  for (int32_t i = 1; i < n->n_out; i++) {
+    PmCgValue v = pm_cg_local(lw->cg, &lw->fn->values[n->out + i].type);
+    v.def = lw->r->n_nodes - 1;
+    lw->env[n->out + i] = pm_cg_value(lw->cg, lw->r, &v);
+    made->n_out++;
+  }
+}
+
+static void emit_collective(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  c.n_mesh = n->attr.n_mesh;
+  memcpy(c.mesh, n->attr.mesh, sizeof c.mesh);
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  lw->env[n->out] = pm_cg_lower_collective(lw, n, c, lw->env[n->in[0]], &v);
+}
+
+void pm_cg_lower_node(PmCgLower *lw, const PmNode *n) {
+  typedef void Hook(PmCgLower *, const PmNode *);
+  static Hook *const hooks[] = {
+#define EMIT(fn) emit_##fn,
+#include "ir/ops.def"
+  };
+  hooks[n->op](lw, n);
+}

@@ -1,0 +1,107 @@
+#include "frontend/lower.h"
+
+PmAxisId pm_lw_axis_name(PmLower *lw, PmName name) {
+  PmSym *sym = pm_scope_find(lw->scope, name.text);
+  if (sym && sym->kind == PM_SYM_AXIS) return sym->axis;
+  if (sym && (sym->kind == PM_SYM_ERROR || sym->val.kind == PM_V_ERROR)) return PM_NONE;
+  const char **names;
+  int32_t n = pm_scope_names(lw, lw->scope, PM_SYM_AXIS, &names);
+  if (sym) {
+    if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, name.span, "`%s` is not an axis", name.text)) {
+      if (sym->span.file >= 0) pm_diag_label(lw->diags, sym->span, "`%s` is declared here", name.text);
+      pm_diag_note(lw->diags, "square brackets hold axes, round brackets hold tensors");
+    }
+    return PM_NONE;
+  }
+  if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, name.span, "unknown axis `%s`", name.text)) {
+    pm_lw_suggest(lw, name.text, names, n);
+  }
+  return PM_NONE;
+}
+
+PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e) {
+  if (e->kind == PM_X_FIELD) {
+    pm_lw_later(lw, e->span, pm_arena_printf(lw->arena, "the micro-batch axis `.%s`", e->name));
+    return PM_NONE;
+  }
+  if (e->kind != PM_X_NAME) {
+    pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "square brackets hold axis names, and %s is none", pm_lw_text(lw, e->span));
+    return PM_NONE;
+  }
+  return pm_lw_axis_name(lw, (PmName){e->name, e->span});
+}
+
+bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n) {
+  bool ok = true;
+  *out_n = 0;
+  for (int32_t i = 0; i < args->n; i++) {
+    const PmArg *a = &args->items[i];
+    if (a->name.text) {
+      pm_lw_error(lw, PM_E_ARGS, a->name.span, "a list of axes has no `%s = ...`", a->name.text);
+      ok = false;
+      continue;
+    }
+    PmAxisId axis = pm_lw_axis(lw, a->value);
+    if (axis == PM_NONE) {
+      ok = false;
+      continue;
+    }
+    for (int32_t k = 0; k < *out_n; k++) {
+      if (out[k] != axis) continue;
+      pm_lw_error(lw, PM_E_AXIS_TWICE, a->value->span, "axis `%s` is listed twice", lw->m->axes[axis].name);
+      ok = false;
+    }
+    if (*out_n >= PM_MAX_RANK) {
+      pm_lw_error(lw, PM_E_LIMIT, a->value->span, "more than %d axes", PM_MAX_RANK);
+      return false;
+    }
+    out[(*out_n)++] = axis;
+  }
+  return ok;
+}
+
+PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size) {
+  if (e->kind != PM_X_NAME) return pm_lw_axis(lw, e);
+  PmSym *sym = pm_scope_find(lw->scope, e->name);
+  if (sym) {
+    PmAxisId axis = pm_lw_axis(lw, e);
+    if (axis == PM_NONE || size == 0 || lw->m->axes[axis].size == size) return axis;
+    if (pm_lw_error(lw, PM_E_AXIS_SIZE, e->span, "axis `%s` has size %lld, but %lld is needed here", e->name,
+                    (long long)lw->m->axes[axis].size, (long long)size)) {
+      if (sym->span.file >= 0) pm_diag_label(lw->diags, sym->span, "`%s` comes from here", e->name);
+    }
+    return PM_NONE;
+  }
+  if (size == 0) return pm_lw_axis(lw, e);
+  if (size < 0 || size > PM_MAX_AXIS_SIZE || lw->m->n_axes >= PM_MAX_AXES) {
+    pm_lw_error(lw, PM_E_LIMIT, e->span, "axis `%s` would pass a limit of sizes or numbers of axes", e->name);
+    return PM_NONE;
+  }
+  // A local axis of a function must not meet an axis of the program that happens to have its name.
+  const char *name = e->name;
+  if (lw->scope->kind == PM_SCOPE_FN && pm_scope_find_here(&lw->main->globals, name)) {
+    name = pm_intern_printf(lw->names, "%s.%s", lw->scope->path, name);
+  }
+  PmAxisId axis = pm_module_local_axis(lw->m, name, size);
+  pm_scope_put(lw, lw->scope, (PmSym){.name = e->name, .kind = PM_SYM_AXIS, .span = e->span, .axis = axis, .var = PM_NONE});
+  return axis;
+}
+
+bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t) {
+  bool ok = true;
+  for (int32_t i = 0; i < names->n; i++) {
+    PmAxisId axis = pm_lw_axis_name(lw, names->items[i]);
+    if (axis == PM_NONE) {
+      ok = false;
+    } else if (pm_type_find(t, axis) != PM_NONE) {
+      pm_lw_error(lw, PM_E_AXIS_TWICE, names->items[i].span, "axis `%s` stands twice", names->items[i].text);
+      ok = false;
+    } else if (t->rank >= PM_MAX_RANK) {
+      pm_lw_error(lw, PM_E_LIMIT, names->items[i].span, "a tensor has at most %d axes", PM_MAX_RANK);
+      return false;
+    } else {
+      pm_type_add(t, axis);
+    }
+  }
+  return ok;
+}

@@ -1,0 +1,289 @@
+// The checker and the lowering: one walk over the tree that checks each construct and builds its IR. Internal.
+//
+// A value (PmVal) is an exact number known now, or a node of the function under construction (the frame). Nodes made only
+// of `pos`, numbers, `step` and `lr` are exact too: f64, free among themselves, cast where they meet data.
+// PM_V_ERROR and PM_SYM_ERROR are the results of what was already reported: everything made of them stays silent.
+#ifndef PM_FRONTEND_LOWER_H
+#define PM_FRONTEND_LOWER_H
+
+#include "frontend/ast.h"
+#include "frontend/frontend.h"
+#include "ir/build.h"
+
+typedef enum PmValKind { PM_V_ERROR, PM_V_NUM, PM_V_NODE, PM_V_STR, PM_V_TUPLE } PmValKind;
+
+typedef struct PmVal {
+  PmValKind kind;
+  bool truth;     // NUM: a truth value
+  bool exact;     // NODE
+  PmValueId id;   // NODE
+  double num;
+  const char *str;
+  struct PmVal *items;  // TUPLE
+  int32_t n;
+} PmVal;
+
+typedef struct PmUnit PmUnit;
+typedef struct PmInst PmInst;
+
+typedef enum PmSymKind {
+  PM_SYM_ERROR,
+  PM_SYM_AXIS,
+  PM_SYM_VALUE,
+  PM_SYM_SUB,
+  PM_SYM_ITEM,  // fn, block, optimizer
+} PmSymKind;
+
+typedef struct PmSym {
+  const char *name;
+  PmSymKind kind;
+  PmSpan span;          // of its declaration
+  PmAxisId axis;
+  PmVal val;
+  bool fixed;           // input, parameter, constant: may not be assigned
+  bool carried;         // assignment keeps the type `type`
+  PmType type;
+  PmVarId var;          // the variable behind a parameter or input, or PM_NONE
+  PmInst *sub;
+  const PmItem *item;
+  PmUnit *unit;         // where `item` stands
+} PmSym;
+
+typedef enum PmScopeKind { PM_SCOPE_FILE, PM_SCOPE_BLOCK, PM_SCOPE_FN, PM_SCOPE_UPDATE } PmScopeKind;
+
+typedef struct PmScope {
+  struct PmScope *parent;
+  PmScopeKind kind;
+  PmUnit *unit;
+  const char *path;  // BLOCK: "", "layer.attn"; FN: the function's name
+  PmInst *inst;      // BLOCK: what its statements declare
+  PmSym *syms;
+  int32_t n, cap;
+  int32_t *slots;    // hash table of indices + 1
+  int32_t n_slots;
+} PmScope;
+
+// One file.
+struct PmUnit {
+  int32_t file;
+  const char *path;
+  PmText text;
+  PmScope globals;    // axes, constants
+  PmScope callables;  // fn, block, optimizer: its own and those of its imports
+  bool loading;       // on the import stack
+  bool is_std;
+};
+
+typedef struct PmInstVar {
+  PmName name;
+  PmVarId var;
+} PmInstVar;
+
+typedef struct PmInstSub {
+  PmName name;
+  PmInst *inst;
+} PmInstSub;
+
+typedef struct PmInstRepeat {
+  const PmStmt *stmt;
+  PmInst *inst;
+} PmInstRepeat;
+
+// What the statements of a model, a named block or a repeat declare: made before anything is built.
+struct PmInst {
+  const char *path;
+  const PmItem *block;  // NULL for model and repeat
+  PmUnit *unit;
+  PmAxisId axes[PM_MAX_RANK];  // the block's axis arguments
+  PmAxisId repeats[PM_MAX_RANK];
+  int32_t n_repeats;
+  PmInstVar *vars;
+  int32_t n_vars, cap_vars;
+  PmInstSub *subs;
+  int32_t n_subs, cap_subs;
+  PmInstRepeat *inner;
+  int32_t n_inner, cap_inner;
+  PmVarId var_lo, var_hi;  // variables declared inside, subtrees included
+  bool failed;
+};
+
+// A function under construction.
+typedef struct PmFrame {
+  struct PmFrame *parent;
+  PmBuilder b;
+  PmValueId *var_vals;  // by variable, PM_NONE where the function does not see it
+} PmFrame;
+
+typedef struct PmInstance {
+  const PmItem *item;
+  PmAxisId axes[PM_MAX_RANK];
+  PmVal *args;    // NODE ids are meaningless here
+  PmType *types;  // of NODE arguments
+  int32_t n_args;
+  PmFnId fn;      // PM_NONE: its body has errors
+} PmInstance;
+
+typedef struct PmLower {
+  PmArena *arena;
+  PmInterner *names;
+  PmSources *sources;
+  PmDiags *diags;
+  const PmFrontendOptions *options;
+  PmModule *m;
+  PmUnit **units;
+  int32_t n_units, cap_units;
+  PmUnit *main;
+  PmFrame *frame;  // NULL: constants only
+  PmScope *scope;
+  const PmItem **active;  // functions and blocks under evaluation, for recursion
+  PmSpan *active_calls;
+  int32_t n_active, cap_active;
+  PmInstance *instances;
+  int32_t n_instances, cap_instances;
+  bool returned;
+  PmVal result;           // of the newest `return`
+  PmExprs result_names;   // the expressions of the newest `return`
+  PmVal *schedule_step;   // while the schedule is lowered: what `step` and `steps` mean
+  PmVal *schedule_steps;
+  PmSpan user_call;       // place of the user's call while an inlined function of std is walked; file -1: none
+  const char **later;     // constructs already reported as not supported
+  int32_t n_later, cap_later;
+  PmSpan *reported;       // places of errors, so that a body that is walked twice reports once
+  int32_t n_reported, cap_reported;
+  int32_t depth;
+  int64_t work;
+  bool stopped;
+  const PmStmt *minimize;
+  PmVal loss;
+  PmVal *reports;
+  const char **report_names;
+  int32_t n_reports, cap_reports;
+} PmLower;
+
+#define PM_ERROR_VAL ((PmVal){.kind = PM_V_ERROR, .id = PM_NONE})
+
+// lower_diag.c
+// False when this place was reported before (then attach no labels or help).
+bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void pm_lw_later(PmLower *lw, PmSpan span, const char *construct);
+PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct);
+// Adds "did you mean" to the newest diagnostic when a candidate is near.
+void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n);
+const char *pm_lw_text(PmLower *lw, PmSpan span);            // the source text, or "this value" when it is long
+const char *pm_lw_axes(PmLower *lw, const PmType *t);        // "[batch, seq]"
+const char *pm_lw_val_axes(PmLower *lw, const PmVal *v);
+PmLoc pm_lw_loc(PmLower *lw, PmSpan span);
+// Counts one unit of work; false when the program is too large to expand.
+bool pm_lw_work(PmLower *lw, PmSpan span);
+
+// scope.c
+PmScope *pm_scope_new(PmLower *lw, PmScope *parent, PmScopeKind kind, PmUnit *unit, const char *path);
+PmSym *pm_scope_find_here(PmScope *s, const char *name);
+PmSym *pm_scope_find(PmScope *s, const char *name);
+// Adds a symbol; E_REDEFINED (and NULL) when the name is taken in this scope or an outer one.
+PmSym *pm_scope_add(PmLower *lw, PmScope *s, PmSym sym);
+// Adds without a check.
+PmSym *pm_scope_put(PmLower *lw, PmScope *s, PmSym sym);
+int32_t pm_scope_names(PmLower *lw, PmScope *s, int kind, const char ***out);  // kind -1: all; s and its parents
+PmSym *pm_lw_callable(PmLower *lw, const char *name);
+
+// axes.c
+// The axis that an expression of a bracket names; PM_NONE after an error.
+PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e);
+PmAxisId pm_lw_axis_name(PmLower *lw, PmName name);
+bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
+// The declared axis of that name, or a new local one of `size` (0: must be declared).
+PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
+bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t);
+
+// value.c
+PmVal pm_val_num(double v);
+PmVal pm_val_truth(bool v);
+PmVal pm_val_node(PmValueId id, bool exact);
+const PmType *pm_val_type(const PmLower *lw, const PmVal *v);  // NODE; valid until the next node is built
+bool pm_val_is_data(const PmVal *v);
+void pm_lw_at(PmLower *lw, PmSpan span);  // place of the nodes built next
+// The value as a node of `dtype`.
+PmValueId pm_lw_node(PmLower *lw, PmVal v, PmDtype dtype);
+// The value as a node of the same dtype and axis order as `want`; its axes must be the same set (checked by the caller).
+PmValueId pm_lw_coerce(PmLower *lw, PmVal v, const PmType *want);
+bool pm_lw_same_axes(const PmType *a, const PmType *b);
+// The value as data: numbers and exact nodes become f32.
+PmVal pm_lw_data(PmLower *lw, PmVal v);
+// Elementwise `fn`; operand i stands at spans[i]; `what` is how the user wrote it ("+", "where").
+PmVal pm_lw_map(PmLower *lw, PmScalar fn, const char *what, const PmVal *v, const PmSpan *spans, int32_t n, PmSpan span);
+PmVal pm_lw_pow(PmLower *lw, PmVal a, PmVal b, const PmSpan *spans, PmSpan span);
+
+// expr.c
+PmVal pm_lw_eval(PmLower *lw, const PmExpr *e);
+// An exact number known now; false after an error that says what must be constant.
+bool pm_lw_eval_num(PmLower *lw, const PmExpr *e, const char *what, double *out);
+bool pm_lw_eval_whole(PmLower *lw, const PmExpr *e, const char *what, int64_t lo, int64_t hi, int64_t *out);
+
+// builtins.c
+typedef struct PmCall {
+  const PmExpr *expr;      // the CALL
+  const char *name;
+  PmSpan name_span;
+  const PmArgs *brackets;  // NULL: none
+  const PmArgs *to;
+  const PmArgs *args;
+} PmCall;
+bool pm_lw_is_builtin(const char *name);
+bool pm_lw_builtin(PmLower *lw, const PmCall *call, PmVal *out);  // false: no such builtin
+int32_t pm_lw_builtin_names(PmLower *lw, const char ***out);
+
+// builtins_axes.c: handlers of the ops that make, break or rename axes, and indexing.
+PmVal pm_lw_rename(PmLower *lw, const PmCall *call);
+PmVal pm_lw_split(PmLower *lw, const PmCall *call);
+PmVal pm_lw_merge(PmLower *lw, const PmCall *call);
+PmVal pm_lw_stack(PmLower *lw, const PmCall *call);
+PmVal pm_lw_index(PmLower *lw, const PmExpr *e);
+
+// call.c
+PmVal pm_lw_call(PmLower *lw, const PmExpr *e);
+bool pm_lw_enter(PmLower *lw, const PmItem *item, PmSpan call);  // E_RECURSION, E_NESTING
+void pm_lw_leave(PmLower *lw);
+// Binds call arguments to parameters by position and name, with defaults; out[i] for defs->items[i].
+bool pm_lw_bind(PmLower *lw, const PmItem *item, PmUnit *unit, const PmArgs *args, PmSpan span, PmVal *out);
+
+// composite.c
+PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const PmVal *args, PmSpan span);
+PmScope *pm_lw_fn_scope(PmLower *lw, const PmItem *item, PmUnit *unit, const PmAxisId *axes, const PmVal *args);
+PmVal pm_lw_fn_body(PmLower *lw, const PmItem *item, PmScope *scope);
+
+// inst.c
+PmInst *pm_inst_model(PmLower *lw, const PmItem *model);
+PmInst *pm_inst_sub(const PmInst *inst, const char *name);
+
+// block.c
+void pm_lw_stmts(PmLower *lw, const PmStmts *stmts);
+PmVal pm_lw_call_sub(PmLower *lw, PmInst *sub, const PmArgs *args, PmSpan span);
+void pm_lw_bind_names(PmLower *lw, const PmStmt *s, PmVal v);
+void pm_lw_enter_scope_names(PmLower *lw, PmScope *scope, PmInst *inst);
+
+// repeat.c
+void pm_lw_repeat(PmLower *lw, const PmStmt *s);
+
+// model.c
+void pm_lw_model(PmLower *lw, const PmItem *model);
+
+// train.c
+void pm_lw_policy(PmLower *lw, const PmItem *policy);
+void pm_lw_train(PmLower *lw, const PmItem *train);
+// optimizer.c
+// Makes the update function of every parameter from `adamw(b2=0.95)`; `overrides` are the per-path entries of train.
+void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmEntries *overrides);
+
+// plan.c
+void pm_lw_plans(PmLower *lw, PmPlanText *out_text);
+
+// unit.c
+PmStatus *pm_lw_load_main(PmLower *lw, const char *path);
+// A text of the command line becomes a source named `origin`.
+bool pm_lw_parse_option(PmLower *lw, const char *origin, const char *text, PmTextForm form, PmText *out);
+// The value that --set gives to `kind`.NAME, or `own`.
+const PmExpr *pm_lw_setting(PmLower *lw, const char *kind, const char *name, const PmExpr *own);
+void pm_lw_check_settings(PmLower *lw);
+
+#endif

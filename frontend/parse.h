@@ -1,0 +1,47 @@
+// What scanner and parser share; internal to the reading of text.
+#ifndef PM_FRONTEND_PARSE_H
+#define PM_FRONTEND_PARSE_H
+
+#include "frontend/ast.h"
+
+typedef struct PmParse {
+  PmArena *arena;
+  PmInterner *names;
+  const PmSources *sources;
+  PmDiags *diags;
+  PmText *out;
+  int32_t file;
+  void *scanner;
+  int32_t at;         // byte offset of the scanner
+  int first;          // token that says which form is parsed; 0 once it was given out
+  int last;           // newest token
+  PmSpan last_span;
+  bool pending;       // a token waits behind an inserted `;`
+  int pending_token;
+  PmSpan pending_span;
+  bool inserted;      // the newest token is a `;` that the text does not have
+  int32_t parens;     // open ( and [
+  int32_t depth;      // open ( [ {
+  bool stopped;       // a limit was hit: no more tokens, no more messages
+  bool failed;
+} PmParse;
+
+// Tree builders: they compute spans and depths, and stop the parse where a tree gets too deep.
+PmExpr *pm_ast_expr(PmParse *p, PmExprKind kind, PmSpan span);
+PmExpr *pm_ast_unary(PmParse *p, PmScalar fn, const char *op, PmExpr *a, PmSpan span);
+PmExpr *pm_ast_binary(PmParse *p, PmScalar fn, const char *op, PmExpr *a, PmExpr *b, PmSpan span);
+PmExpr *pm_ast_postfix(PmParse *p, PmExprKind kind, PmExpr *a, PmArgs args, PmArgs to, PmSpan span);
+void pm_ast_add_name(PmParse *p, PmNames *list, const char *text, PmSpan span);
+void pm_ast_add_arg(PmParse *p, PmArgs *list, PmArg arg);
+void pm_ast_add_expr(PmParse *p, PmExprs *list, PmExpr *e);
+void pm_ast_add_def(PmParse *p, PmDefs *list, const char *text, PmSpan span, PmExpr *value);
+void pm_ast_add_decl(PmParse *p, PmDecls *list, PmDecl decl);
+void pm_ast_add_stmt(PmParse *p, PmStmts *list, PmStmt stmt);
+void pm_ast_add_entry(PmParse *p, PmEntries *list, PmEntry entry);
+void pm_ast_add_plan_item(PmParse *p, PmPlanItems *list, PmPlanItem item);
+void pm_ast_add_item(PmParse *p, PmItems *list, PmItem item);
+
+void pm_parse_error(PmParse *p, PmSpan span, PmDiagCode code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

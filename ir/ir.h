@@ -1,0 +1,250 @@
+// The graph: a module of functions over named axes, in SSA form. Ownership: everything lives in the module's arena and
+// dies with it; nothing is freed singly. Values are ids local to their function; nodes stand in execution order.
+#ifndef PM_IR_IR_H
+#define PM_IR_IR_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/intern.h"
+#include "base/status.h"
+#include "ir/types.h"
+
+typedef enum PmOp {
+#define OP(name, n_in, n_out, flags) PM_OP_##name,
+#include "ir/ops.def"
+  PM_OP_COUNT
+} PmOp;
+
+typedef enum PmOpFlags {
+  PM_F_EXACT = 1,     // a compile-time number: const, pos
+  PM_F_LINEAR = 2,    // linear in all operands jointly: a partial sum may pass through
+  PM_F_BILINEAR = 4,  // linear in either operand alone
+  PM_F_REDUCE = 8,    // linear when attr.kind is PM_SUM
+  PM_F_LINEAR0 = 16,  // linear in operand 0
+  PM_F_LINEAR1 = 32,  // linear in operand 1
+  PM_F_VIEW = 64,     // moves no element
+  PM_F_CALL = 128,    // has attr.callee
+  PM_F_COMM = 256,    // talks to other ranks
+} PmOpFlags;
+
+typedef enum PmScalar {
+#define SCALAR(name, arity, out, linear) PM_S_##name,
+#include "ir/scalars.def"
+  PM_SCALAR_COUNT
+} PmScalar;
+
+typedef enum PmScalarOut { PM_OUT_SAME, PM_OUT_BOOL, PM_OUT_LOGIC } PmScalarOut;
+// How a partial sum passes a scalar function: not at all; when every operand is partial over the same mesh axes; through
+// operand 0; through one operand while the other is not partial; through operands 1 and 2 jointly.
+typedef enum PmLinear { PM_LIN_NO, PM_LIN_JOINT, PM_LIN_FIRST, PM_LIN_EITHER, PM_LIN_BRANCH } PmLinear;
+
+// A source place as text, so that IR reads back without its sources. path NULL: none.
+typedef struct PmLoc {
+  const char *path;  // interned
+  int32_t line, col;
+} PmLoc;
+
+// Attributes; each op uses the fields named in its row below and leaves the others zero.
+//   const          number (type: any dtype, scalar)
+//   pos            axes[0]; type f64[axis] (the split, if any, is given by the result type)
+//   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
+//   cast           result dtype given explicitly
+//   map            fn
+//   dot            axes[n_axes]: the summed axes, in the operands' first order
+//   reduce         kind, axes[n_axes]
+//   rename         axes[i] -> to[i]
+//   split          axes[0] -> to[n_to], major first; in place
+//   merge          axes[n_axes] (major first, any position; merged at the place of axes[0]) -> to[0]
+//   stack          to[0]: the new axis (its size = number of operands), placed first
+//   select         axes[0], index: element `index` of that axis; the axis goes
+//   index          axes[0]: operand 0's axis that operand 1 (i32, index_of == that axis) points into
+//   scatter_add    operands (indices, updates); axes[0]: the axis that indices point into; result type given explicitly.
+//                  result[r] = sum of updates over the positions whose index equals r's coordinate on axes[0]
+//   call           callee
+//   repeat         callee, n_carry, n_inv, axes[0] (the repeat axis), reverse
+//                  operands: n_carry carried, n_inv invariant, the rest stacked (repeat axis as first dim). The callee takes
+//                  (carried, invariant, stacked without the repeat axis) and returns (carried, produced); the node's results
+//                  are (carried after the last turn, produced with the repeat axis as first dim). reverse: the turns run
+//                  from the last element of the repeat axis to the first
+//   all_reduce     mesh[n_mesh], kind
+//   all_gather     mesh[n_mesh] (minor end of the split of axes[0]), axes[0]
+//   reduce_scatter mesh[n_mesh], kind, axes[0] (mesh axes are appended to its split)
+//   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s
+//   slice          mesh[n_mesh] appended to the split of axes[0] (no communication)
+typedef struct PmAttr {
+  double number;
+  int64_t index;
+  PmScalar fn;
+  PmReduceKind kind;
+  PmFnId callee;
+  int32_t n_carry, n_inv;
+  bool reverse;
+  uint8_t n_axes, n_to, n_mesh;
+  uint8_t mesh[PM_MAX_MESH];
+  PmAxisId axes[PM_MAX_RANK];
+  PmAxisId to[PM_MAX_RANK];
+} PmAttr;
+
+typedef struct PmNode {
+  PmOp op;
+  int32_t n_in, n_out;
+  PmValueId *in;
+  PmValueId out;  // results are out, out + 1, ..., out + n_out - 1
+  PmAttr attr;
+  PmLoc loc;
+} PmNode;
+
+typedef struct PmValue {
+  PmType type;
+  int32_t def;       // index of the defining node, or PM_NONE for a parameter
+  const char *name;  // interned path of the program's value ("layer.attn.q"), or NULL; only named values bind rules
+  bool bound;        // result of a block-level statement: placement rules may bind it
+  const char *why;   // after `place`: what decided the placement, for people; not part of the text form
+} PmValue;
+
+// What a function is. Composites (`fn` of the library) stay calls until fusion.
+typedef enum PmFnKind { PM_FN_MODEL, PM_FN_BODY, PM_FN_COMPOSITE, PM_FN_UPDATE, PM_FN_SCHEDULE, PM_FN_STEP, PM_FN_EVAL } PmFnKind;
+
+// A parameter or result of an entry function is bound to a variable of the module, or is a named report.
+typedef struct PmBinding {
+  PmVarId var;         // PM_NONE: not a variable
+  const char *report;  // results only: "loss", "grad_norm", "logits", ...; NULL
+} PmBinding;
+
+typedef struct PmFn {
+  const char *name;  // interned, unique in the module: "gpt", "gpt.layer", "softmax.3", "gpt.layer.bwd"
+  const char *base;  // composites: the library name ("softmax"), for tables that know it; else NULL
+  PmFnKind kind;
+  bool dead;         // dropped from the module: no pass, printer or reader sees it
+  PmValue *values;   // the first n_params values are the parameters
+  int32_t n_values, cap_values;
+  PmNode *nodes;
+  int32_t n_nodes, cap_nodes;
+  int32_t n_params;
+  PmBinding *param_bind;  // n_params entries, or NULL
+  PmValueId *results;
+  int32_t n_results;
+  PmBinding *result_bind;  // n_results entries, or NULL
+} PmFn;
+
+typedef enum PmRole { PM_ROLE_PARAM, PM_ROLE_STATE, PM_ROLE_ACT, PM_ROLE_GRAD, PM_ROLE_INPUT, PM_ROLE_STEP, PM_ROLE_COUNT } PmRole;
+typedef enum PmInitKind { PM_INIT_NONE, PM_INIT_CONST, PM_INIT_NORMAL, PM_INIT_UNIFORM } PmInitKind;
+
+// A variable lives from step to step: a parameter, an optimizer state, an input of each step, or the step number.
+typedef struct PmVar {
+  const char *path;  // "layer.attn.wq"; optimizer states "layer.attn.wq/m"; inputs "tokens"; the step number "step"
+  PmRole role;
+  PmType type;       // logical until `place`, then with its use placement
+  PmInitKind init;
+  double init_value;  // PM_INIT_CONST: the value; NORMAL: standard deviation; UNIFORM: half width
+  PmVarId owner;      // optimizer state: the parameter it belongs to; else PM_NONE
+  PmFnId update;      // parameter: (value, grad, lr, step, states...) -> (value, states...); else PM_NONE
+  PmLoc loc;
+} PmVar;
+
+typedef struct PmAxis {
+  const char *name;  // interned, unique in the module
+  int64_t size;
+  PmLoc loc;
+} PmAxis;
+
+typedef struct PmMeshAxis {
+  const char *name;
+  int64_t size;
+  PmLoc loc;
+} PmMeshAxis;
+
+// A placement rule of the effective plan, resolved to ids, in firing order.
+typedef struct PmRule {
+  uint32_t roles;          // bit set of 1 << PmRole
+  int32_t n_axes;
+  PmAxisId *axes;          // PM_NONE for a name that no axis has (reported as a rule that never fires)
+  const char *scope;       // glob over paths, or NULL
+  bool none;               // closes the axis
+  int32_t n_mesh;
+  uint8_t mesh[PM_MAX_SPLIT];
+  const char *text;        // as the user wrote it: "shard heads, ff -> tensor"
+  const char *pin;         // not NULL: pin(PATH, [...]): exact placement of this one value
+  PmDim *pin_dims;
+  int32_t n_pin_dims;
+  PmSpan span;
+  PmLoc loc;
+} PmRule;
+
+typedef struct PmData {
+  const char *format;  // "bytes", "llmc"; NULL: no data
+  const char **files;
+  int32_t n_files;
+  PmVarId x, y;  // inputs that it feeds (y: x shifted by one), PM_NONE if absent
+  bool shuffle;
+} PmData;
+
+// ANY is used by the pass table only: the pass keeps the stage that it finds.
+typedef enum PmStage { PM_STAGE_LOGICAL, PM_STAGE_PLACED, PM_STAGE_LOCAL, PM_STAGE_ANY } PmStage;
+
+typedef struct PmModule {
+  PmArena *arena;
+  PmInterner *names;
+  PmStage stage;
+  const char *name;  // the model's
+  PmAxis *axes;
+  int32_t n_axes, cap_axes;
+  PmMeshAxis *mesh;  // outermost first: rank = row-major index of the coordinates
+  int32_t n_mesh;
+  PmVar *vars;
+  int32_t n_vars, cap_vars;
+  PmFn *fns;
+  int32_t n_fns, cap_fns;
+  PmRule *rules;
+  int32_t n_rules;
+  const char *plan;  // its name, or NULL
+  // training
+  PmFnId model;     // (vars...) -> (minimised value, reports...)
+  PmFnId schedule;  // (step: f64) -> learning rate: f64
+  PmFnId step;      // the whole step; made by `differentiate`
+  PmFnId eval;      // forward only -> logits; made by `differentiate`, PM_NONE when the model names no `logits`
+  double clip;      // 0: none
+  int64_t steps;
+  uint64_t seed;
+  PmData data;
+} PmModule;
+
+PmModule *pm_module_new(PmArena *arena, PmInterner *names);
+// Deep copy into `arena` (names stay interned in the same interner): for running one plan after another.
+PmModule *pm_module_clone(const PmModule *m, PmArena *arena);
+PmAxisId pm_module_axis(PmModule *m, const char *name, int64_t size, PmLoc loc);  // finds or adds; asserts equal size
+PmAxisId pm_module_find_axis(const PmModule *m, const char *name);              // PM_NONE
+// A fresh axis named `name`, or `name.2`, `name.3`, ... when the name stands for another size.
+PmAxisId pm_module_local_axis(PmModule *m, const char *name, int64_t size);
+PmVarId pm_module_add_var(PmModule *m, PmVar var);
+PmVarId pm_module_find_var(const PmModule *m, const char *path);
+PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes the name unique (".2", ".3", ...)
+PmFnId pm_module_find_fn(const PmModule *m, const char *name);
+static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
+int32_t pm_module_find_mesh(const PmModule *m, const char *name);
+
+int64_t pm_axis_size(const PmModule *m, PmAxisId a);
+// Product of the mesh axes of a split; local size = size / parts (asserts that it divides).
+int64_t pm_split_parts(const PmModule *m, const PmSplit *s);
+int64_t pm_dim_local(const PmModule *m, const PmDim *d);
+bool pm_type_elements(const PmModule *m, const PmType *t, int64_t *out);  // global; false past PM_MAX_ELEMENTS
+int64_t pm_type_local_elements(const PmModule *m, const PmType *t);
+int64_t pm_type_local_bytes(const PmModule *m, const PmType *t);
+int64_t pm_mesh_ranks(const PmModule *m);
+int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh);
+// First global index on a dim that `rank` holds: (coordinate over the split, major to minor) * local size.
+int64_t pm_dim_offset(const PmModule *m, const PmDim *d, int64_t rank);
+void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out);
+
+// Op and scalar tables.
+const char *pm_op_name(PmOp op);
+uint32_t pm_op_flags(PmOp op);
+PmOp pm_op_find(const char *name);  // PM_OP_COUNT
+const char *pm_scalar_name(PmScalar fn);
+int32_t pm_scalar_arity(PmScalar fn);
+PmScalarOut pm_scalar_out(PmScalar fn);
+PmLinear pm_scalar_linear(PmScalar fn);
+PmScalar pm_scalar_find(const char *name);  // PM_SCALAR_COUNT
+double pm_scalar_eval(PmScalar fn, double a, double b, double c);
+
+#endif

@@ -1,0 +1,216 @@
+#include <string.h>
+
+#include "base/assert.h"
+#include "ir/ir.h"
+
+PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
+  PmModule *m = PM_NEW(arena, PmModule);
+  m->arena = arena;
+  m->names = names;
+  m->model = m->schedule = m->step = m->eval = PM_NONE;
+  m->data.x = m->data.y = PM_NONE;
+  return m;
+}
+
+static void *copy(PmArena *arena, const void *data, int32_t n, size_t elem) {
+  if (!n || !data) return NULL;
+  void *out = pm_arena_alloc_n(arena, (size_t)n, elem);
+  memcpy(out, data, (size_t)n * elem);
+  return out;
+}
+
+// Text that may live in the arena of the module that is copied.
+static const char *keep(PmModule *m, const char *s) { return s ? pm_intern(m->names, s) : NULL; }
+
+static void keep_reports(PmModule *m, PmBinding *bind, int32_t n) {
+  if (!bind) return;
+  for (int32_t i = 0; i < n; i++) bind[i].report = keep(m, bind[i].report);
+}
+
+static void clone_fn(PmModule *m, PmFn *f) {
+  f->base = keep(m, f->base);
+  f->values = copy(m->arena, f->values, f->n_values, sizeof *f->values);
+  f->cap_values = f->n_values;
+  f->nodes = copy(m->arena, f->nodes, f->n_nodes, sizeof *f->nodes);
+  f->cap_nodes = f->n_nodes;
+  for (int32_t i = 0; i < f->n_nodes; i++) {
+    f->nodes[i].in = copy(m->arena, f->nodes[i].in, f->nodes[i].n_in, sizeof *f->nodes[i].in);
+  }
+  f->results = copy(m->arena, f->results, f->n_results, sizeof *f->results);
+  f->param_bind = copy(m->arena, f->param_bind, f->n_params, sizeof *f->param_bind);
+  f->result_bind = copy(m->arena, f->result_bind, f->n_results, sizeof *f->result_bind);
+  keep_reports(m, f->param_bind, f->n_params);
+  keep_reports(m, f->result_bind, f->n_results);
+}
+
+static void clone_rule(PmModule *m, PmRule *r) {
+  r->axes = copy(m->arena, r->axes, r->n_axes, sizeof *r->axes);
+  r->pin_dims = copy(m->arena, r->pin_dims, r->n_pin_dims, sizeof *r->pin_dims);
+  r->scope = keep(m, r->scope);
+  r->text = keep(m, r->text);
+  r->pin = keep(m, r->pin);
+}
+
+PmModule *pm_module_clone(const PmModule *from, PmArena *arena) {
+  PmModule *m = PM_NEW(arena, PmModule);
+  *m = *from;
+  m->arena = arena;
+  m->name = keep(m, m->name);
+  m->plan = keep(m, m->plan);
+  m->axes = copy(arena, m->axes, m->n_axes, sizeof *m->axes);
+  m->cap_axes = m->n_axes;
+  m->mesh = copy(arena, m->mesh, m->n_mesh, sizeof *m->mesh);
+  m->vars = copy(arena, m->vars, m->n_vars, sizeof *m->vars);
+  m->cap_vars = m->n_vars;
+  m->fns = copy(arena, m->fns, m->n_fns, sizeof *m->fns);
+  m->cap_fns = m->n_fns;
+  for (int32_t i = 0; i < m->n_fns; i++) clone_fn(m, &m->fns[i]);
+  m->rules = copy(arena, m->rules, m->n_rules, sizeof *m->rules);
+  for (int32_t i = 0; i < m->n_rules; i++) clone_rule(m, &m->rules[i]);
+  m->data.format = keep(m, m->data.format);
+  m->data.files = copy(arena, m->data.files, m->data.n_files, sizeof *m->data.files);
+  for (int32_t i = 0; i < m->data.n_files; i++) m->data.files[i] = keep(m, m->data.files[i]);
+  return m;
+}
+
+PmAxisId pm_module_find_axis(const PmModule *m, const char *name) {
+  const char *key = pm_intern_find(m->names, name);
+  for (int32_t i = 0; key && i < m->n_axes; i++) {
+    if (m->axes[i].name == key) return i;
+  }
+  return PM_NONE;
+}
+
+PmAxisId pm_module_axis(PmModule *m, const char *name, int64_t size, PmLoc loc) {
+  PmAxisId found = pm_module_find_axis(m, name);
+  if (found != PM_NONE) {
+    PM_ASSERT(m->axes[found].size == size, "axis %s has size %lld, not %lld", name, (long long)m->axes[found].size,
+              (long long)size);
+    return found;
+  }
+  m->axes = pm_grow(m->arena, m->axes, m->n_axes, &m->cap_axes, sizeof *m->axes);
+  m->axes[m->n_axes] = (PmAxis){.name = pm_intern(m->names, name), .size = size, .loc = loc};
+  return m->n_axes++;
+}
+
+PmAxisId pm_module_local_axis(PmModule *m, const char *name, int64_t size) {
+  const char *base = pm_intern(m->names, name);
+  const char *tried = base;
+  for (int32_t k = 2;; k++) {
+    PmAxisId found = pm_module_find_axis(m, tried);
+    if (found == PM_NONE || m->axes[found].size == size) return pm_module_axis(m, tried, size, (PmLoc){0});
+    tried = pm_intern_printf(m->names, "%s.%d", base, k);
+  }
+}
+
+PmVarId pm_module_add_var(PmModule *m, PmVar var) {
+  var.path = pm_intern(m->names, var.path);
+  PM_ASSERT(pm_module_find_var(m, var.path) == PM_NONE, "variable %s stands twice", var.path);
+  m->vars = pm_grow(m->arena, m->vars, m->n_vars, &m->cap_vars, sizeof *m->vars);
+  m->vars[m->n_vars] = var;
+  return m->n_vars++;
+}
+
+PmVarId pm_module_find_var(const PmModule *m, const char *path) {
+  const char *key = pm_intern_find(m->names, path);
+  for (int32_t i = 0; key && i < m->n_vars; i++) {
+    if (m->vars[i].path == key) return i;
+  }
+  return PM_NONE;
+}
+
+PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind) {
+  const char *base = pm_intern(m->names, name);
+  const char *unique = base;
+  for (int32_t k = 2; pm_module_find_fn(m, unique) != PM_NONE; k++) {
+    unique = pm_intern_printf(m->names, "%s.%d", base, k);
+  }
+  m->fns = pm_grow(m->arena, m->fns, m->n_fns, &m->cap_fns, sizeof *m->fns);
+  m->fns[m->n_fns] = (PmFn){.name = unique, .kind = kind};
+  return m->n_fns++;
+}
+
+PmFnId pm_module_find_fn(const PmModule *m, const char *name) {
+  const char *key = pm_intern_find(m->names, name);
+  for (int32_t i = 0; key && i < m->n_fns; i++) {
+    if (!m->fns[i].dead && m->fns[i].name == key) return i;
+  }
+  return PM_NONE;
+}
+
+int32_t pm_module_find_mesh(const PmModule *m, const char *name) {
+  for (int32_t i = 0; i < m->n_mesh; i++) {
+    if (strcmp(m->mesh[i].name, name) == 0) return i;
+  }
+  return PM_NONE;
+}
+
+int64_t pm_axis_size(const PmModule *m, PmAxisId a) {
+  PM_ASSERT(a >= 0 && a < m->n_axes, "axis %d of %d", a, m->n_axes);
+  return m->axes[a].size;
+}
+
+int64_t pm_split_parts(const PmModule *m, const PmSplit *s) {
+  int64_t parts = 1;
+  for (int32_t i = 0; i < s->n; i++) {
+    PM_ASSERT(s->mesh[i] < m->n_mesh, "mesh axis %d of %d", s->mesh[i], m->n_mesh);
+    bool ok = pm_mul_i64(parts, m->mesh[s->mesh[i]].size, &parts);
+    PM_ASSERT(ok, "a split of too many parts");
+  }
+  return parts;
+}
+
+int64_t pm_dim_local(const PmModule *m, const PmDim *d) {
+  int64_t size = pm_axis_size(m, d->axis);
+  int64_t parts = pm_split_parts(m, &d->split);
+  PM_ASSERT(size % parts == 0, "axis %s of size %lld in %lld parts", m->axes[d->axis].name, (long long)size,
+            (long long)parts);
+  return size / parts;
+}
+
+bool pm_type_elements(const PmModule *m, const PmType *t, int64_t *out) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < t->rank; i++) {
+    if (!pm_mul_i64(n, pm_axis_size(m, t->dims[i].axis), &n) || n > PM_MAX_ELEMENTS) return false;
+  }
+  *out = n;
+  return true;
+}
+
+int64_t pm_type_local_elements(const PmModule *m, const PmType *t) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < t->rank; i++) {
+    bool ok = pm_mul_i64(n, pm_dim_local(m, &t->dims[i]), &n);
+    PM_ASSERT(ok, "a type of too many elements");
+  }
+  return n;
+}
+
+int64_t pm_type_local_bytes(const PmModule *m, const PmType *t) {
+  int64_t n;
+  bool ok = pm_mul_i64(pm_type_local_elements(m, t), pm_dtype_bytes((PmDtype)t->dtype), &n);
+  PM_ASSERT(ok, "a type of too many bytes");
+  return n;
+}
+
+int64_t pm_mesh_ranks(const PmModule *m) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < m->n_mesh; i++) {
+    bool ok = pm_mul_i64(n, m->mesh[i].size, &n);
+    PM_ASSERT(ok, "a mesh of too many ranks");
+  }
+  return n;
+}
+
+int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh) {
+  for (int32_t i = m->n_mesh - 1; i > mesh; i--) rank /= m->mesh[i].size;
+  return rank % m->mesh[mesh].size;
+}
+
+int64_t pm_dim_offset(const PmModule *m, const PmDim *d, int64_t rank) {
+  int64_t part = 0;
+  for (int32_t i = 0; i < d->split.n; i++) {
+    part = part * m->mesh[d->split.mesh[i]].size + pm_mesh_coord(m, rank, d->split.mesh[i]);
+  }
+  return part * pm_dim_local(m, d);
+}

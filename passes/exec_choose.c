@@ -1,0 +1,85 @@
+// How a node runs on one device: which mesh axes split each of its factors. Results ask for the splits that `place`
+// gave them; summed factors take what their operands have. A mesh axis wanted by two factors goes to the one on whose
+// side more elements already lie that way.
+#include "passes/partial_cut.h"
+
+static double elements(const PmModule *m, const PmType *t) {
+  double n = 1;
+  for (int32_t d = 0; d < t->rank; d++) n *= (double)pm_axis_size(m, t->dims[d].axis);
+  return n;
+}
+
+// The operands' split of a summed factor: that of the largest operand that has one.
+static PmSplit summed_split(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *fac) {
+  PmSplit best = {0};
+  double most = -1;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    if (fac->in_dim[i] < 0) continue;
+    const PmType *t = &f->values[n->in[i]].type;
+    const PmSplit *s = &t->dims[fac->in_dim[i]].split;
+    if (s->n == 0 || elements(m, t) <= most) continue;
+    most = elements(m, t);
+    best = *s;
+  }
+  return best;
+}
+
+// Elements that already lie split by `mesh` along this factor.
+static double at_home(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *fac, int32_t mesh) {
+  double sum = 0;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    const PmType *t = &f->values[n->in[i]].type;
+    if (fac->in_dim[i] >= 0 && pm_split_has(&t->dims[fac->in_dim[i]].split, mesh)) sum += elements(m, t);
+  }
+  for (int32_t i = 0; i < n->n_out; i++) {
+    const PmType *t = &f->values[n->out + i].type;
+    if (fac->out_dim[i] >= 0 && pm_split_has(&t->dims[fac->out_dim[i]].split, mesh)) sum += elements(m, t);
+  }
+  return sum;
+}
+
+static void cut_at(PmSplit *s, int32_t mesh) {
+  for (uint8_t i = 0; i < s->n; i++)
+    if (s->mesh[i] == mesh) s->n = i;
+}
+
+static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e, int32_t mesh) {
+  int32_t winner = PM_NONE;
+  for (int32_t i = 0; i < e->factors.n; i++) {
+    if (!pm_split_has(&e->split[i], mesh)) continue;
+    if (winner == PM_NONE) {
+      winner = i;
+      continue;
+    }
+    bool better = at_home(m, f, n, &e->factors.items[i], mesh) > at_home(m, f, n, &e->factors.items[winner], mesh);
+    cut_at(&e->split[better ? winner : i], mesh);
+    if (better) winner = i;
+  }
+}
+
+PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n) {
+  PmExec e = {.factors = pm_shard_factors(arena, m, f, n)};
+  e.split = PM_NEW_N(arena, PmSplit, e.factors.n + 1);
+  for (int32_t i = 0; i < e.factors.n; i++) {
+    const PmFactor *fac = &e.factors.items[i];
+    if (fac->kind == PM_FACTOR_SUM) e.split[i] = summed_split(m, f, n, fac);
+    for (int32_t k = 0; k < n->n_out; k++)
+      if (fac->kind == PM_FACTOR_PASS && fac->out_dim[k] >= 0)
+        e.split[i] = f->values[n->out + k].type.dims[fac->out_dim[k]].split;
+  }
+  for (int32_t mesh = 0; mesh < m->n_mesh; mesh++) settle(m, f, n, &e, mesh);
+  for (int32_t i = 0; i < e.factors.n; i++)
+    for (int32_t k = 0; e.factors.items[i].kind == PM_FACTOR_SUM && k < e.split[i].n; k++)
+      e.sums |= UINT32_C(1) << e.split[i].mesh[k];
+  return e;
+}
+
+bool pm_is_zero(const PmFn *f, PmValueId v) {
+  while (f->values[v].def != PM_NONE) {
+    const PmNode *n = &f->nodes[f->values[v].def];
+    if (n->op == PM_OP_const) return n->attr.number == 0;
+    if (n->op != PM_OP_broadcast && n->op != PM_OP_cast) return false;
+    v = n->in[0];
+  }
+  return false;
+}

@@ -1,0 +1,226 @@
+// For one mesh axis at a time, every value that may be a partial sum over it is a vertex of a flow graph; the source's
+// side of the minimum cut are the values that are computed as partial sums.
+//
+//   source -> v   (inf)   v is a sum over a split axis: its raw value is partial whatever is decided
+//   y -> x        (inf)   y can be partial only if x is: y's node is linear in x, or y is x across a call
+//   v -> gate(v)  (cost)  the price of reducing v, paid once if any user wants it reduced
+//   gate(v) -> y  (inf)   y uses v; when y is not partial it wants v reduced
+//   gate(v) -> sink (inf) some use of v can never take a partial sum
+#include "passes/partial_cut.h"
+
+#include "base/assert.h"
+#include "passes/flow.h"
+
+// What a collective costs beyond its bytes, in bytes: some microseconds at a few gigabytes a second.
+#define COLLECTIVE_CHARGE 65536
+
+typedef struct Cut {
+  PmArena *arena;
+  const PmModule *m;
+  const PmTree *tree;
+  PmExec **execs;  // per tree function and node; NULL row entries for calls
+  int32_t mesh;
+  bool *may;        // per slot: can be partial over `mesh`
+  bool *source;     // per slot
+  bool *blocked;    // per slot: a carried parameter whose turn does not give back a partial
+  uint64_t *needs;  // per slot: operands of its node that must be partial with it
+  int32_t *vertex;  // per slot
+  PmFlow flow;
+} Cut;
+
+static const PmExec *exec_of(const Cut *c, int32_t t, int32_t node) { return &c->execs[t][node]; }
+
+static bool is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
+
+// Operands that stay whole sums must not be split over the mesh axis, since the node then runs unsplit along it.
+static bool others_free(const Cut *c, const PmFn *f, const PmNode *n, uint64_t set) {
+  for (int32_t i = 0; i < n->n_in; i++)
+    if (!(set >> i & 1) && pm_type_uses_mesh(&f->values[n->in[i]].type, c->mesh)) return false;
+  return true;
+}
+
+static bool set_may(Cut *c, int32_t slot) {
+  bool changed = !c->may[slot];
+  c->may[slot] = true;
+  return changed;
+}
+
+static bool spread_node(Cut *c, int32_t t, int32_t node) {
+  const PmTreeFn *tf = &c->tree->fns[t];
+  const PmFn *f = pm_fn(c->m, tf->fn);
+  const PmNode *n = &f->nodes[node];
+  int32_t out = pm_slot(tf, n->out);
+  bool is_max = (pm_op_flags(n->op) & PM_F_REDUCE) && n->attr.kind != PM_SUM;
+  if (exec_of(c, t, node)->sums >> c->mesh & 1) {
+    c->source[out] = !is_max;
+    return !is_max && set_may(c, out);
+  }
+  if (n->n_in == 0 || n->n_in > 63) return false;
+  uint64_t may = 0, zero = 0;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    if (c->may[pm_slot(tf, n->in[i])])
+      may |= UINT64_C(1) << i;
+    else if (pm_is_zero(f, n->in[i]))
+      zero |= UINT64_C(1) << i;
+  }
+  uint64_t set = may ? pm_shard_linear(f, n, may, zero) : 0;
+  if (set == 0 || !others_free(c, f, n, set)) return false;
+  c->needs[out] = set;
+  return set_may(c, out);
+}
+
+static bool spread_call(Cut *c, int32_t t, const PmNode *n) {
+  const PmTreeFn *tf = &c->tree->fns[t], *callee = pm_tree_callee(c->tree, c->m, n);
+  const PmFn *f = pm_fn(c->m, tf->fn), *g = pm_fn(c->m, callee->fn);
+  bool changed = false;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    int32_t p = pm_slot(callee, i);
+    bool zero_carry = pm_cross_in(n, i) == PM_CROSS_CARRY && pm_is_zero(f, n->in[i]);
+    if (!c->blocked[p] && (c->may[pm_slot(tf, n->in[i])] || zero_carry)) changed |= set_may(c, p);
+  }
+  for (int32_t i = 0; i < n->n_out; i++) {
+    bool carry = pm_cross_out(n, i) == PM_CROSS_CARRY;
+    if (c->may[pm_slot(callee, g->results[i])] && (!carry || c->may[pm_slot(callee, i)]))
+      changed |= set_may(c, pm_slot(tf, n->out + i));
+  }
+  return changed;
+}
+
+static void spread(Cut *c) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int32_t t = 0; t < c->tree->n_fns; t++) {
+      const PmFn *f = pm_fn(c->m, c->tree->fns[t].fn);
+      for (int32_t i = 0; i < f->n_nodes; i++)
+        changed |= is_call(&f->nodes[i]) ? spread_call(c, t, &f->nodes[i]) : spread_node(c, t, i);
+    }
+  }
+}
+
+// A carried parameter may be partial only if every turn gives back a partial; one that does not is blocked, and all is
+// computed again without it.
+static bool block_carries(Cut *c) {
+  bool changed = false;
+  for (int32_t t = 0; t < c->tree->n_fns; t++) {
+    const PmTreeFn *tf = &c->tree->fns[t];
+    const PmFn *f = pm_fn(c->m, tf->fn);
+    if (tf->parent == PM_NONE) continue;
+    const PmNode *n = &pm_fn(c->m, c->tree->fns[tf->parent].fn)->nodes[tf->node];
+    for (int32_t i = 0; n->op == PM_OP_repeat && i < n->attr.n_carry; i++) {
+      int32_t p = pm_slot(tf, i);
+      if (!c->may[p] || c->may[pm_slot(tf, f->results[i])]) continue;
+      c->blocked[p] = true;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+static void find_candidates(Cut *c) {
+  do {
+    for (int32_t s = 0; s < c->tree->n_slots; s++) c->may[s] = c->source[s] = false;
+    spread(c);
+  } while (block_carries(c));
+}
+
+static int32_t value_vertex(const Cut *c, int32_t slot) { return 2 + 2 * c->vertex[slot]; }
+static int32_t gate_vertex(const Cut *c, int32_t slot) { return 3 + 2 * c->vertex[slot]; }
+enum { SOURCE, SINK };
+
+// `user` (a slot, or PM_NONE when the use can never take a partial) reads `slot`.
+static void use(Cut *c, int32_t slot, int32_t user) {
+  if (!c->may[slot]) return;
+  if (user == PM_NONE || !c->may[user]) {
+    pm_flow_edge(&c->flow, gate_vertex(c, slot), SINK, PM_FLOW_INF);
+    return;
+  }
+  pm_flow_edge(&c->flow, gate_vertex(c, slot), value_vertex(c, user), PM_FLOW_INF);
+  pm_flow_edge(&c->flow, value_vertex(c, user), value_vertex(c, slot), PM_FLOW_INF);
+}
+
+static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
+  PmType t = pm_fn(c->m, tf->fn)->values[v].type;
+  bool scatters = pm_type_uses_mesh(&t, c->mesh);
+  for (int32_t d = 0; d < t.rank; d++)
+    for (uint8_t i = 0; i < t.dims[d].split.n; i++)
+      if (t.dims[d].split.mesh[i] == c->mesh) t.dims[d].split.n = i;
+  int64_t bytes = pm_type_local_bytes(c->m, &t);
+  return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes);
+}
+
+static void node_uses(Cut *c, const PmTreeFn *tf, const PmFn *f, const PmNode *n) {
+  int32_t out = n->n_out > 0 ? pm_slot(tf, n->out) : PM_NONE;
+  (void)f;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    bool passes = out != PM_NONE && c->may[out] && !c->source[out] && (c->needs[out] >> i & 1);
+    use(c, pm_slot(tf, n->in[i]), passes ? out : PM_NONE);
+  }
+}
+
+static void call_uses(Cut *c, const PmTreeFn *tf, const PmNode *n) {
+  const PmTreeFn *callee = pm_tree_callee(c->tree, c->m, n);
+  const PmFn *g = pm_fn(c->m, callee->fn);
+  for (int32_t i = 0; i < n->n_in; i++) use(c, pm_slot(tf, n->in[i]), pm_slot(callee, i));
+  for (int32_t i = 0; i < n->n_out; i++) {
+    int32_t result = pm_slot(callee, g->results[i]), out = pm_slot(tf, n->out + i), param = pm_slot(callee, i);
+    bool carry = pm_cross_out(n, i) == PM_CROSS_CARRY;
+    if (carry) use(c, result, param);
+    use(c, result, out);
+    if (carry && c->may[out]) pm_flow_edge(&c->flow, value_vertex(c, out), value_vertex(c, param), PM_FLOW_INF);
+  }
+}
+
+static void build_flow(Cut *c, int32_t n_may) {
+  pm_flow_init(&c->flow, c->arena, 2 + 2 * n_may);
+  for (int32_t t = 0; t < c->tree->n_fns; t++) {
+    const PmTreeFn *tf = &c->tree->fns[t];
+    const PmFn *f = pm_fn(c->m, tf->fn);
+    for (PmValueId v = 0; v < f->n_values; v++) {
+      int32_t s = pm_slot(tf, v);
+      if (!c->may[s]) continue;
+      if (c->source[s]) pm_flow_edge(&c->flow, SOURCE, value_vertex(c, s), PM_FLOW_INF);
+      pm_flow_edge(&c->flow, value_vertex(c, s), gate_vertex(c, s), reduce_cost(c, tf, v));
+    }
+    for (int32_t i = 0; i < f->n_nodes; i++) {
+      if (is_call(&f->nodes[i]))
+        call_uses(c, tf, &f->nodes[i]);
+      else
+        node_uses(c, tf, f, &f->nodes[i]);
+    }
+    for (int32_t i = 0; tf->parent == PM_NONE && i < f->n_results; i++) use(c, pm_slot(tf, f->results[i]), PM_NONE);
+  }
+}
+
+static void cut_mesh(Cut *c, PmPartials *out) {
+  find_candidates(c);
+  int32_t n_may = 0;
+  for (int32_t s = 0; s < c->tree->n_slots; s++) c->vertex[s] = c->may[s] ? n_may++ : PM_NONE;
+  if (n_may == 0) return;
+  build_flow(c, n_may);
+  bool *side = PM_NEW_N(c->arena, bool, c->flow.n_vertices);
+  pm_flow_min_cut(&c->flow, SOURCE, SINK, side);
+  for (int32_t s = 0; s < c->tree->n_slots; s++)
+    if (c->may[s] && side[value_vertex(c, s)]) out->mask[s] |= UINT32_C(1) << c->mesh;
+}
+
+PmPartials pm_partial_cut(PmArena *arena, const PmModule *m, const PmTree *tree) {
+  PmPartials out = {.mask = PM_NEW_N(arena, uint32_t, tree->n_slots + 1)};
+  Cut c = {.arena = arena, .m = m, .tree = tree};
+  c.execs = PM_NEW_N(arena, PmExec *, tree->n_fns + 1);
+  for (int32_t t = 0; t < tree->n_fns; t++) {
+    const PmFn *f = pm_fn(m, tree->fns[t].fn);
+    c.execs[t] = PM_NEW_N(arena, PmExec, f->n_nodes + 1);
+    for (int32_t i = 0; i < f->n_nodes; i++)
+      if (!is_call(&f->nodes[i])) c.execs[t][i] = pm_exec_choose(arena, m, f, &f->nodes[i]);
+  }
+  c.may = PM_NEW_N(arena, bool, tree->n_slots + 1);
+  c.source = PM_NEW_N(arena, bool, tree->n_slots + 1);
+  c.blocked = PM_NEW_N(arena, bool, tree->n_slots + 1);
+  c.needs = PM_NEW_N(arena, uint64_t, tree->n_slots + 1);
+  c.vertex = PM_NEW_N(arena, int32_t, tree->n_slots + 1);
+  for (c.mesh = 0; c.mesh < m->n_mesh; c.mesh++) {
+    for (int32_t s = 0; s < tree->n_slots; s++) c.blocked[s] = false;
+    cut_mesh(&c, &out);
+  }
+  return out;
+}

@@ -1,0 +1,277 @@
+// partition: turns the placed graph into one device's program (stage LOCAL).
+//
+// 1. exec_choose.c settles, per node, which mesh axes split each of its factors.
+// 2. partial_cut.c decides which values stay partial sums and where they are reduced.
+// 3. This file rebuilds every function, callees before the call that uses them: each operand is brought from what it
+// has
+//    to what the node wants (reshard.c), the node is copied with its local type, and its result is kept in whatever
+//    placement it came out. A value may so exist in several versions; a version once made is used again.
+// Function results and parameters have the placement that `place` gave them, plus the partial sums that the cut carries
+// across the call, so a callee never depends on how its caller came by an operand.
+#include <string.h>
+
+#include "base/assert.h"
+#include "ir/build.h"
+#include "passes/partial_cut.h"
+#include "passes/passes.h"
+#include "passes/reshard.h"
+
+typedef struct Version {
+  PmValueId id;  // in the new function
+  int32_t next;  // index into versions, or PM_NONE
+} Version;
+
+typedef struct Partition {
+  PmModule *m;
+  PmArena scratch;
+  PmTree tree;
+  PmPartials partials;
+} Partition;
+
+// One function while it is rebuilt.
+typedef struct Rebuild {
+  Partition *p;
+  const PmTreeFn *tf;
+  PmFn old;  // a copy: the module's table may move
+  PmBuilder b;
+  int32_t *first;  // per old value: newest version, or PM_NONE
+  Version *versions;
+  int32_t n_versions, cap_versions;
+} Rebuild;
+
+static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, const PmType *result_types);
+
+static void drop_mesh(PmType *t, int32_t mesh) {
+  for (int32_t d = 0; d < t->rank; d++)
+    for (uint8_t i = 0; i < t->dims[d].split.n; i++)
+      if (t->dims[d].split.mesh[i] == mesh) t->dims[d].split.n = i;
+}
+
+// The placed type with the mesh axes of `mask` as partial sums instead of splits.
+static PmType with_partials(const Partition *p, PmType t, uint32_t mask) {
+  t.n_partial = 0;
+  for (int32_t mesh = 0; mesh < p->m->n_mesh; mesh++) {
+    if (!(mask >> mesh & 1)) continue;
+    drop_mesh(&t, mesh);
+    pm_type_add_partial(&t, mesh, PM_SUM);
+  }
+  return t;
+}
+
+static uint32_t mask_of(const Rebuild *r, PmValueId v) { return r->p->partials.mask[pm_slot(r->tf, v)]; }
+
+static void add_version(Rebuild *r, PmValueId old, PmValueId id) {
+  r->versions = pm_grow(&r->p->scratch, r->versions, r->n_versions, &r->cap_versions, sizeof *r->versions);
+  r->versions[r->n_versions] = (Version){.id = id, .next = r->first[old]};
+  r->first[old] = r->n_versions++;
+}
+
+static PmLoc loc_of(const Rebuild *r, PmValueId old) {
+  int32_t def = r->old.values[old].def;
+  return def == PM_NONE ? r->b.loc : r->old.nodes[def].loc;
+}
+
+// Zero is a partial sum of zero on every rank.
+static PmValueId zero_as(Rebuild *r, const PmType *want) {
+  PmValueId zero = pm_b_const(&r->b, (PmDtype)want->dtype, 0);
+  PmAttr none = {0};
+  return want->rank == 0 && want->n_partial == 0 ? zero : pm_b_node(&r->b, PM_OP_broadcast, &none, &zero, 1, want);
+}
+
+// May a version of this type be brought to `want`? Partials can be dropped, never made.
+static bool can_become(const PmType *have, const PmType *want) {
+  for (int32_t i = 0; i < want->n_partial; i++)
+    if (pm_type_partial_on(have, want->partial[i].mesh) < 0) return false;
+  return true;
+}
+
+// The old value in the wanted placement: an existing version, or the one that is cheapest to bring there.
+static PmValueId version(Rebuild *r, PmValueId old, const PmType *want) {
+  int32_t best = PM_NONE;
+  int64_t best_bytes = 0;
+  for (int32_t i = r->first[old]; i != PM_NONE; i = r->versions[i].next) {
+    const PmType *have = pm_b_type(&r->b, r->versions[i].id);
+    if (pm_type_equal(have, want)) return r->versions[i].id;
+    if (!can_become(have, want)) continue;
+    int64_t bytes = pm_reshard_plan(r->p->m, have, want).bytes;
+    if (best != PM_NONE && bytes > best_bytes) continue;
+    best = i;
+    best_bytes = bytes;
+  }
+  PmValueId id;
+  if (best == PM_NONE) {
+    PM_ASSERT(pm_is_zero(&r->old, old), "no version of %%%d of %s can become what its user wants", old, r->old.name);
+    id = zero_as(r, want);
+  } else {
+    PmReshard plan = pm_reshard_plan(r->p->m, pm_b_type(&r->b, r->versions[best].id), want);
+    id = pm_reshard_emit(&r->b, r->versions[best].id, &plan, loc_of(r, old));
+  }
+  add_version(r, old, id);
+  return id;
+}
+
+static void define(Rebuild *r, PmValueId old, PmValueId id) {
+  const PmValue *v = &r->old.values[old];
+  if (v->name) pm_b_name(&r->b, id, v->name, v->bound);
+  add_version(r, old, id);
+}
+
+// Operand i as the node wants it: split along its factors, partial where the node carries a partial through it.
+static PmType operand_type(const Rebuild *r, const PmNode *n, const PmExec *e, int32_t i, uint32_t carried) {
+  PmType t = r->old.values[n->in[i]].type;
+  t.n_partial = 0;
+  for (int32_t d = 0; d < t.rank; d++) t.dims[d].split = (PmSplit){0};
+  for (int32_t k = 0; k < e->factors.n; k++)
+    if (e->factors.items[k].in_dim[i] >= 0) t.dims[e->factors.items[k].in_dim[i]].split = e->split[k];
+  for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
+    if (carried >> mesh & 1) drop_mesh(&t, mesh);
+  return t;
+}
+
+// Bit per operand that stays a partial sum over `mesh`: the same question that the cut asked.
+static uint64_t carriers(const Rebuild *r, const PmNode *n, int32_t mesh) {
+  uint64_t may = 0, zero = 0;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    if (mask_of(r, n->in[i]) >> mesh & 1)
+      may |= UINT64_C(1) << i;
+    else if (pm_is_zero(&r->old, n->in[i]))
+      zero |= UINT64_C(1) << i;
+  }
+  uint64_t set = pm_shard_linear(&r->old, n, may, zero);
+  PM_ASSERT(set != 0, "%s carries a partial sum that no operand has", pm_op_name(n->op));
+  return set;
+}
+
+static void rebuild_node(Rebuild *r, const PmNode *n) {
+  PmExec e = pm_exec_choose(&r->p->scratch, r->p->m, &r->old, n);
+  uint32_t carried = mask_of(r, n->out) & ~e.sums;
+  PmValueId *in = PM_NEW_N(&r->p->scratch, PmValueId, n->n_in + 1);
+  uint64_t *partial_in = PM_NEW_N(&r->p->scratch, uint64_t, r->p->m->n_mesh + 1);
+  for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
+    if (carried >> mesh & 1) partial_in[mesh] = carriers(r, n, mesh);
+  for (int32_t i = 0; i < n->n_in; i++) {
+    PmType want = operand_type(r, n, &e, i, carried);
+    for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
+      if (partial_in[mesh] >> i & 1) pm_type_add_partial(&want, mesh, PM_SUM);
+    in[i] = version(r, n->in[i], &want);
+  }
+  PmType given = r->old.values[n->out].type;
+  given.n_partial = 0;
+  for (int32_t d = 0; d < given.rank; d++) given.dims[d].split = (PmSplit){0};
+  for (int32_t k = 0; k < e.factors.n; k++)
+    if (e.factors.items[k].out_dim[0] >= 0) given.dims[e.factors.items[k].out_dim[0]].split = e.split[k];
+  for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
+    if (carried >> mesh & 1) drop_mesh(&given, mesh);
+  define(r, n->out, pm_b_node(&r->b, n->op, &n->attr, in, n->n_in, &given));
+}
+
+// The type in which a value crosses a call on the callee's side.
+static PmType crossing(const Partition *p, const PmTreeFn *callee, PmValueId v) {
+  return with_partials(p, pm_fn(p->m, callee->fn)->values[v].type, p->partials.mask[pm_slot(callee, v)]);
+}
+
+static PmType stacked(PmType slice, const PmType *whole) {
+  PmType t = slice;
+  t.rank = (uint8_t)(slice.rank + 1);
+  memmove(&t.dims[1], &slice.dims[0], slice.rank * sizeof t.dims[0]);
+  t.dims[0] = (PmDim){.axis = whole->dims[0].axis};
+  return t;
+}
+
+static PmType unstacked(const PmType *whole) {
+  PmType t = *whole;
+  t.rank = (uint8_t)(whole->rank - 1);
+  memmove(&t.dims[0], &whole->dims[1], t.rank * sizeof t.dims[0]);
+  return t;
+}
+
+static void rebuild_call(Rebuild *r, const PmNode *n) {
+  Partition *p = r->p;
+  int32_t t = p->tree.of_fn[n->attr.callee];
+  const PmTreeFn *callee = &p->tree.fns[t];
+  PmType *params = PM_NEW_N(&p->scratch, PmType, n->n_in + 1), *results = PM_NEW_N(&p->scratch, PmType, n->n_out + 1);
+  for (int32_t i = 0; i < n->n_in; i++) params[i] = crossing(p, callee, i);
+  for (int32_t i = 0; i < n->n_out; i++) {
+    PmType out = r->old.values[n->out + i].type;
+    PmCross cross = pm_cross_out(n, i);
+    if (cross == PM_CROSS_CARRY)
+      results[i] = params[i];
+    else
+      results[i] = with_partials(p, cross == PM_CROSS_STACK ? unstacked(&out) : out, mask_of(r, n->out + i));
+  }
+  PmValueId *in = PM_NEW_N(&p->scratch, PmValueId, n->n_in + 1);
+  for (int32_t i = 0; i < n->n_in; i++) {
+    PmType want = params[i];
+    if (pm_cross_in(n, i) == PM_CROSS_STACK) want = stacked(want, &r->old.values[n->in[i]].type);
+    in[i] = version(r, n->in[i], &want);
+  }
+  PmFnId fn = rebuild_fn(p, t, params, results);
+  PmValueId out = n->op == PM_OP_repeat ? pm_b_repeat(&r->b, fn, n->attr.axes[0], n->attr.n_carry, n->attr.n_inv,
+                                                      n->attr.reverse, in, n->n_in)
+                                        : pm_b_call(&r->b, fn, in, n->n_in);
+  for (int32_t i = 0; i < n->n_out; i++) define(r, n->out + i, out + i);
+}
+
+// Builds the local function beside the placed one, then lets it take the old one's place and name.
+static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, const PmType *result_types) {
+  const PmTreeFn *tf = &p->tree.fns[t];
+  Rebuild r = {.p = p, .tf = tf, .old = *pm_fn(p->m, tf->fn)};
+  r.b = (PmBuilder){.m = p->m, .fn = pm_module_add_fn(p->m, r.old.name, r.old.kind)};
+  r.first = PM_NEW_N(&p->scratch, int32_t, r.old.n_values + 1);
+  for (int32_t v = 0; v < r.old.n_values; v++) r.first[v] = PM_NONE;
+  for (int32_t i = 0; i < r.old.n_params; i++) {
+    PmValueId id = pm_b_param(&r.b, param_types[i], r.old.values[i].name);
+    if (r.old.values[i].name) pm_b_name(&r.b, id, r.old.values[i].name, r.old.values[i].bound);
+    add_version(&r, i, id);
+  }
+  for (int32_t i = 0; i < r.old.n_nodes; i++) {
+    const PmNode *n = &r.old.nodes[i];
+    r.b.loc = n->loc;
+    if (pm_op_flags(n->op) & PM_F_CALL)
+      rebuild_call(&r, n);
+    else
+      rebuild_node(&r, n);
+  }
+  PmValueId *results = PM_NEW_N(&p->scratch, PmValueId, r.old.n_results + 1);
+  for (int32_t i = 0; i < r.old.n_results; i++) {
+    r.b.loc = loc_of(&r, r.old.results[i]);
+    results[i] = version(&r, r.old.results[i], &result_types[i]);
+  }
+  pm_b_results(&r.b, results, r.old.n_results);
+  PmFn *made = pm_fn(p->m, r.b.fn), *place = pm_fn(p->m, tf->fn);
+  PmFn fresh = *made;
+  made->dead = true;
+  fresh.name = r.old.name;
+  fresh.base = r.old.base;
+  fresh.param_bind = r.old.param_bind;
+  fresh.result_bind = r.old.result_bind;
+  *place = fresh;
+  return tf->fn;
+}
+
+static void rebuild_entry(Partition *p, int32_t t) {
+  const PmFn *f = pm_fn(p->m, p->tree.fns[t].fn);
+  PmType *params = PM_NEW_N(&p->scratch, PmType, f->n_params + 1);
+  PmType *results = PM_NEW_N(&p->scratch, PmType, f->n_results + 1);
+  for (int32_t i = 0; i < f->n_params; i++) params[i] = f->values[i].type;
+  for (int32_t i = 0; i < f->n_results; i++) {
+    PmVarId var = f->result_bind ? f->result_bind[i].var : PM_NONE;
+    results[i] = var == PM_NONE ? f->values[f->results[i]].type : p->m->vars[var].type;
+  }
+  rebuild_fn(p, t, params, results);
+}
+
+PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
+  (void)ctx;
+  Partition p = {.m = m};
+  pm_arena_init(&p.scratch, 0);
+  p.tree = pm_tree_build(&p.scratch, m);
+  p.partials = pm_partial_cut(&p.scratch, m, &p.tree);
+  for (int32_t i = 0; i < m->n_fns; i++)
+    if (p.tree.of_fn[i] == PM_NONE) m->fns[i].dead = true;  // the model itself: its clones in step and eval are kept
+  m->stage = PM_STAGE_LOCAL;
+  for (int32_t t = 0; t < p.tree.n_fns; t++)
+    if (p.tree.fns[t].parent == PM_NONE) rebuild_entry(&p, t);
+  pm_arena_deinit(&p.scratch);
+  return NULL;
+}

@@ -1,0 +1,39 @@
+// Passes: graph -> graph, one pass a file, one entry function `pm_pass_<name>`. The table is passes/passes.def.
+#ifndef PM_PASSES_PASSES_H
+#define PM_PASSES_PASSES_H
+
+#include "ir/ir.h"
+
+typedef struct PmPassCtx {
+  PmDiags *diags;              // where errors in the user's plan go
+  const PmSources *sources;
+  bool verify;                 // run the IR verifier after every pass
+  const char *dump_to;         // folder for one numbered .pir a pass, or NULL
+  const char *print_after;     // pass name or "all": print to stderr; or NULL
+  int32_t n_dumped;
+  bool keep_grads;             // the step also reports every raw gradient, as "d(<param path>)"
+} PmPassCtx;
+
+// A pass changes the module in place (or leaves it alone). Diagnostics go to ctx->diags and end the pipeline with INPUT.
+typedef PmStatus *(*PmPassRun)(PmPassCtx *ctx, PmModule *m);
+
+typedef struct PmPass {
+  const char *name;
+  PmPassRun run;
+  PmStage stage_in, stage_out;
+  const char *help;
+} PmPass;
+
+const PmPass *pm_pass_find(const char *name);
+const PmPass *pm_pass_at(int32_t i);  // NULL past the end
+// Runs the comma-separated passes in order; USAGE for an unknown name or an order that a BEFORE row forbids.
+PM_MUST_CHECK PmStatus *pm_passes_run(PmPassCtx *ctx, PmModule *m, const char *names);
+// Writes or prints the module as --dump-to and --print-ir-after ask.
+PM_MUST_CHECK PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const char *pass);
+
+#define PM_DEFAULT_PASSES "simplify,differentiate,simplify,place,partition,simplify"
+
+#define PASS(name, in, out, help) PmStatus *pm_pass_##name(PmPassCtx *ctx, PmModule *m);
+#include "passes/passes.def"
+
+#endif

@@ -1,0 +1,231 @@
+// place: decides a split for every dim of every value, and writes it into the types.
+//
+// 1. Every call gets a callee of its own, so that one value has one placement (passes/tree.h).
+// 2. The plan's rules fire on variables and on block-level results (place_rules.c). What they decide is final.
+// 3. Propagation fills what they leave open, along factors (shard_rules.h) and across calls, to a fixed point: first
+// only
+//    from operands to results, then in all directions. Going forward first keeps the choice of a producer over that of
+//    a consumer, so that a value that several others read is split as it comes. A value takes of its neighbour's split
+//    the longest prefix that its own other dims leave free and that divides.
+// 4. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
+#include <string.h>
+
+#include "base/assert.h"
+#include "passes/passes.h"
+#include "passes/place.h"
+#include "passes/shard_rules.h"
+
+typedef struct Member {
+  int32_t slot;
+  int8_t dim;
+  bool is_out;
+} Member;
+
+// Dims that carry the same split: one factor of a node, or one dim on both sides of a call.
+typedef struct Group {
+  int32_t first, n;  // members
+  const char *what;  // for `why`
+} Group;
+
+typedef struct Place {
+  PmModule *m;
+  PmArena scratch;
+  PmTree tree;
+  PmPlaced *slots;
+  const PmType **types;  // per slot
+  Member *members;
+  int32_t n_members, cap_members;
+  Group *groups;
+  int32_t n_groups, cap_groups;
+} Place;
+
+static void open_group(Place *p, const char *what) {
+  p->groups = pm_grow(&p->scratch, p->groups, p->n_groups, &p->cap_groups, sizeof *p->groups);
+  p->groups[p->n_groups++] = (Group){.first = p->n_members, .n = 0, .what = what};
+}
+
+static void add_member(Place *p, int32_t slot, int32_t dim, bool is_out) {
+  p->members = pm_grow(&p->scratch, p->members, p->n_members, &p->cap_members, sizeof *p->members);
+  p->members[p->n_members++] = (Member){.slot = slot, .dim = (int8_t)dim, .is_out = is_out};
+  p->groups[p->n_groups - 1].n++;
+}
+
+static void node_groups(Place *p, const PmTreeFn *t, const PmFn *f, const PmNode *n) {
+  PmFactors factors = pm_shard_factors(&p->scratch, p->m, f, n);
+  for (int32_t i = 0; i < factors.n; i++) {
+    const PmFactor *fac = &factors.items[i];
+    if (fac->kind == PM_FACTOR_WHOLE) continue;
+    open_group(p, pm_op_name(n->op));
+    for (int32_t k = 0; k < n->n_in; k++)
+      if (fac->in_dim[k] >= 0) add_member(p, pm_slot(t, n->in[k]), fac->in_dim[k], false);
+    for (int32_t k = 0; k < n->n_out; k++)
+      if (fac->out_dim[k] >= 0) add_member(p, pm_slot(t, n->out + k), fac->out_dim[k], true);
+  }
+}
+
+// Links two values dim by dim; `skip` leading dims of the first have no partner (the repeat axis).
+static void link_slots(Place *p, int32_t a, bool a_out, int32_t b, bool b_out, int32_t skip_a, int32_t skip_b) {
+  for (int32_t d = skip_a; d < p->types[a]->rank; d++) {
+    open_group(p, "call");
+    add_member(p, a, d, a_out);
+    add_member(p, b, d - skip_a + skip_b, b_out);
+  }
+}
+
+static void call_groups(Place *p, const PmTreeFn *t, const PmNode *n) {
+  const PmTreeFn *callee = pm_tree_callee(&p->tree, p->m, n);
+  const PmFn *g = pm_fn(p->m, callee->fn);
+  for (int32_t i = 0; i < n->n_in; i++) {
+    int32_t skip = pm_cross_in(n, i) == PM_CROSS_STACK;
+    link_slots(p, pm_slot(t, n->in[i]), false, pm_slot(callee, i), true, skip, 0);
+  }
+  for (int32_t i = 0; i < n->n_out; i++) {
+    PmCross cross = pm_cross_out(n, i);
+    int32_t result = pm_slot(callee, g->results[i]), out = pm_slot(t, n->out + i);
+    link_slots(p, out, true, result, false, cross == PM_CROSS_STACK, 0);
+    if (cross == PM_CROSS_CARRY) link_slots(p, result, false, pm_slot(callee, i), true, 0, 0);
+  }
+}
+
+// The same variable as a parameter of step and of eval, and as a result of step, is one placement.
+static void var_groups(Place *p) {
+  int32_t *first = PM_NEW_N(&p->scratch, int32_t, p->m->n_vars + 1);
+  for (int32_t v = 0; v < p->m->n_vars; v++) first[v] = PM_NONE;
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmTreeFn *t = &p->tree.fns[i];
+    const PmFn *f = pm_fn(p->m, t->fn);
+    if (t->parent != PM_NONE) continue;
+    for (int32_t k = 0; f->param_bind && k < f->n_params; k++) {
+      PmVarId v = f->param_bind[k].var;
+      if (v == PM_NONE) continue;
+      if (first[v] == PM_NONE)
+        first[v] = pm_slot(t, k);
+      else
+        link_slots(p, first[v], false, pm_slot(t, k), true, 0, 0);
+    }
+    for (int32_t k = 0; f->result_bind && k < f->n_results; k++) {
+      PmVarId v = f->result_bind[k].var;
+      if (v != PM_NONE && first[v] != PM_NONE) link_slots(p, first[v], false, pm_slot(t, f->results[k]), true, 0, 0);
+    }
+  }
+}
+
+static void collect_groups(Place *p) {
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmTreeFn *t = &p->tree.fns[i];
+    const PmFn *f = pm_fn(p->m, t->fn);
+    for (int32_t k = 0; k < f->n_nodes; k++) {
+      const PmNode *n = &f->nodes[k];
+      if (pm_op_flags(n->op) & PM_F_CALL)
+        call_groups(p, t, n);
+      else
+        node_groups(p, t, f, n);
+    }
+  }
+  var_groups(p);
+}
+
+static bool is_decided(const Place *p, const Member *mem) { return p->slots[mem->slot].decided >> mem->dim & 1; }
+
+// One group: the first decided member with a split (operands first) gives it to the undecided ones. Only splits travel:
+// that a rule closed an axis of one value says nothing of its neighbours.
+static bool spread(Place *p, const Group *g, bool forward_only) {
+  const Member *from = NULL;
+  for (int32_t pass = 0; pass < (forward_only ? 1 : 2) && !from; pass++) {
+    for (int32_t i = 0; i < g->n && !from; i++) {
+      const Member *mem = &p->members[g->first + i];
+      if (mem->is_out == (pass == 1) && is_decided(p, mem) && p->slots[mem->slot].split[mem->dim].n > 0) from = mem;
+    }
+  }
+  if (!from) return false;
+  bool changed = false;
+  PmSplit want = p->slots[from->slot].split[from->dim];
+  for (int32_t i = 0; i < g->n; i++) {
+    const Member *mem = &p->members[g->first + i];
+    if (is_decided(p, mem) || (forward_only && !mem->is_out)) continue;
+    PmPlaced *to = &p->slots[mem->slot];
+    PmSplit got = pm_placed_allow(p->m, p->types[mem->slot], to, mem->dim, &want);
+    if (got.n == 0) continue;
+    to->decided = (uint16_t)(to->decided | 1u << mem->dim);
+    to->split[mem->dim] = got;
+    to->why[mem->dim] = p->slots[from->slot].why[from->dim];
+    to->by[mem->dim] = g->what;
+    changed = true;
+  }
+  return changed;
+}
+
+static void propagate(Place *p) {
+  for (int32_t level = 0; level < 2; level++) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (int32_t i = 0; i < p->n_groups; i++) changed |= spread(p, &p->groups[i], true);
+      for (int32_t i = p->n_groups - 1; level == 1 && !changed && i >= 0; i--)
+        changed |= spread(p, &p->groups[i], false);
+    }
+  }
+}
+
+// "heads: shard heads -> tensor; batch: shard batch -> data, through map"
+static const char *describe(const Place *p, const PmType *t, const PmPlaced *s) {
+  PmBuf text;
+  pm_buf_init(&text);
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (!(s->decided >> d & 1)) continue;
+    pm_buf_printf(&text, "%s%s: %s", text.len ? "; " : "", p->m->axes[t->dims[d].axis].name, s->why[d]);
+    if (s->by[d]) pm_buf_printf(&text, ", through %s", s->by[d]);
+  }
+  const char *out = text.len ? pm_intern(p->m->names, pm_buf_str(&text)) : NULL;
+  pm_buf_deinit(&text);
+  return out;
+}
+
+static void write_types(Place *p) {
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmTreeFn *t = &p->tree.fns[i];
+    PmFn *f = pm_fn(p->m, t->fn);
+    for (PmValueId v = 0; v < f->n_values; v++) {
+      const PmPlaced *s = &p->slots[pm_slot(t, v)];
+      PmType *type = &f->values[v].type;
+      for (int32_t d = 0; d < type->rank; d++) type->dims[d].split = s->split[d];
+      f->values[v].why = describe(p, type, s);
+    }
+  }
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmFn *f = pm_fn(p->m, p->tree.fns[i].fn);
+    if (p->tree.fns[i].parent != PM_NONE || !f->param_bind) continue;
+    for (int32_t k = 0; k < f->n_params; k++)
+      if (f->param_bind[k].var != PM_NONE) p->m->vars[f->param_bind[k].var].type = f->values[k].type;
+  }
+}
+
+static void init_slots(Place *p) {
+  p->slots = PM_NEW_N(&p->scratch, PmPlaced, p->tree.n_slots + 1);
+  p->types = PM_NEW_N(&p->scratch, const PmType *, p->tree.n_slots + 1);
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmTreeFn *t = &p->tree.fns[i];
+    const PmFn *f = pm_fn(p->m, t->fn);
+    for (PmValueId v = 0; v < f->n_values; v++) p->types[pm_slot(t, v)] = &f->values[v].type;
+  }
+}
+
+PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
+  Place p = {.m = m};
+  pm_arena_init(&p.scratch, 0);
+  pm_specialise(m);
+  p.tree = pm_tree_build(&p.scratch, m);
+  init_slots(&p);
+  int32_t errors = pm_diags_errors(ctx->diags);
+  pm_place_rules(m, &p.tree, p.slots, ctx->diags);
+  PmStatus *st = NULL;
+  if (pm_diags_errors(ctx->diags) > errors) {
+    st = PM_STATUS(PM_ERR_INPUT, "the plan does not fit the model");
+  } else {
+    collect_groups(&p);
+    propagate(&p);
+    write_types(&p);
+    m->stage = PM_STAGE_PLACED;
+  }
+  pm_arena_deinit(&p.scratch);
+  return st;
+}

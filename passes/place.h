@@ -1,0 +1,22 @@
+// What `place` computes, kept for `show sharding`.
+#ifndef PM_PASSES_PLACE_H
+#define PM_PASSES_PLACE_H
+
+#include "passes/tree.h"
+
+// The placement of one value while it is being decided: per dim, whether it is decided, how, and by what.
+typedef struct PmPlaced {
+  uint16_t decided;  // bit per dim
+  PmSplit split[PM_MAX_RANK];
+  const char *why[PM_MAX_RANK];  // the rule it goes back to
+  const char *by[PM_MAX_RANK];   // the op that it was propagated through last, NULL: the rule itself
+} PmPlaced;
+
+// The mesh axes of `want` (major to minor, in order) that the value can still take on `dim`: not used by another of its
+// dims, more than one rank, and dividing the axis. Stops at the first that does not divide.
+PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, int32_t dim, const PmSplit *want);
+
+// Fires the plan's rules on every value that rules bind. Reports rules that never fire and axes that do not divide.
+void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags);
+
+#endif

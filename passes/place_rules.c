@@ -1,0 +1,214 @@
+// The placement rules of the plan, fired on every value that rules bind: variables and the results of block-level
+// statements. The first rule for an axis wins; one value uses a mesh axis once.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/glob.h"
+#include "passes/place.h"
+
+// How one rule fared over the whole module.
+typedef struct Fate {
+  bool fired;
+  int32_t bad_axis;      // axis of the first size that did not divide, or PM_NONE
+  int32_t bad_mesh;      // over this mesh axis
+  int32_t n_bad;         // values concerned
+  const char *bad_path;  // the first of them
+} Fate;
+
+typedef struct Firing {
+  PmModule *m;
+  const PmTree *tree;
+  PmPlaced *slots;
+  Fate *fates;
+} Firing;
+
+#define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
+
+static bool used_elsewhere(const PmType *t, const PmPlaced *p, int32_t dim, int32_t mesh) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (d != dim && pm_split_has(&p->split[d], mesh)) return true;
+  return false;
+}
+
+PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, int32_t dim, const PmSplit *want) {
+  PmSplit out = {0};
+  int64_t size = pm_axis_size(m, t->dims[dim].axis), parts = 1;
+  for (int32_t i = 0; i < want->n; i++) {
+    int32_t mesh = want->mesh[i];
+    parts *= m->mesh[mesh].size;
+    if (used_elsewhere(t, p, dim, mesh) || size % parts != 0) break;
+    pm_split_push(&out, mesh);
+  }
+  return out;
+}
+
+static void decide(PmPlaced *p, int32_t dim, PmSplit split, const char *why) {
+  p->decided = (uint16_t)(p->decided | 1u << dim);
+  p->split[dim] = split;
+  p->why[dim] = why;
+}
+
+// The rule's target on one dim, greedily: mesh axes that are still free in this value. Notes sizes that do not divide.
+static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int32_t dim, const char *path) {
+  const PmRule *rule = &f->m->rules[r];
+  if (p->decided >> dim & 1) return;
+  f->fates[r].fired = true;
+  if (rule->none) {
+    decide(p, dim, (PmSplit){0}, rule->text);
+    return;
+  }
+  PmSplit split = {0};
+  int64_t size = pm_axis_size(f->m, t->dims[dim].axis), parts = 1;
+  bool free_axis = false;
+  for (int32_t i = 0; i < rule->n_mesh; i++) {
+    int32_t mesh = rule->mesh[i];
+    int64_t ways = f->m->mesh[mesh].size;
+    if (used_elsewhere(t, p, dim, mesh)) continue;
+    free_axis = true;
+    if (ways == 1) continue;
+    if (size % (parts * ways) != 0) {
+      Fate *fate = &f->fates[r];
+      if (fate->bad_axis == PM_NONE) {
+        fate->bad_axis = t->dims[dim].axis;
+        fate->bad_mesh = mesh;
+        fate->bad_path = path;
+      }
+      fate->n_bad++;
+      continue;
+    }
+    parts *= ways;
+    pm_split_push(&split, mesh);
+  }
+  if (free_axis) decide(p, dim, split, rule->text);
+}
+
+static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p) {
+  const PmRule *rule = &f->m->rules[r];
+  f->fates[r].fired = true;
+  for (int32_t d = 0; d < t->rank; d++) {
+    PmSplit split = {0};
+    for (int32_t i = 0; i < rule->n_pin_dims; i++)
+      if (rule->pin_dims[i].axis == t->dims[d].axis) split = rule->pin_dims[i].split;
+    decide(p, d, pm_placed_allow(f->m, t, p, d, &split), rule->text);
+  }
+}
+
+// Fires every rule that concerns a value of this role and path. `named_only`: rules without a role do not count.
+static void fire(Firing *f, int32_t slot, const PmType *t, PmRole role, const char *path, bool named_only) {
+  PmPlaced *p = &f->slots[slot];
+  for (int32_t r = 0; r < f->m->n_rules; r++)
+    if (f->m->rules[r].pin && pm_glob_match(f->m->rules[r].pin, path)) fire_pin(f, r, t, p);
+  for (int32_t r = 0; r < f->m->n_rules; r++) {
+    const PmRule *rule = &f->m->rules[r];
+    if (rule->pin || !(rule->roles >> role & 1) || (named_only && rule->roles == ALL_ROLES)) continue;
+    if (rule->scope && !pm_glob_match(rule->scope, path)) continue;
+    for (int32_t i = 0; i < rule->n_axes; i++) {
+      int32_t dim = rule->axes[i] == PM_NONE ? PM_NONE : pm_type_find(t, rule->axes[i]);
+      if (dim >= 0) fire_on_dim(f, r, t, p, dim, path);
+    }
+  }
+}
+
+// Gradients and states take the parameter's placement where no rule names their role.
+static void follow(Firing *f, int32_t slot, const PmType *t, int32_t leader_slot, const PmType *leader) {
+  PmPlaced *p = &f->slots[slot];
+  const PmPlaced *l = &f->slots[leader_slot];
+  for (int32_t d = 0; d < t->rank; d++) {
+    int32_t e = pm_type_find(leader, t->dims[d].axis);
+    if (e < 0 || !(l->decided >> e & 1) || (p->decided >> d & 1)) continue;
+    decide(p, d, pm_placed_allow(f->m, t, p, d, &l->split[e]), l->why[e]);
+  }
+}
+
+// "d(layer.attn.q)" -> "layer.attn.q"; any other name is its own path.
+static const char *primal_path(PmModule *m, const char *name) {
+  size_t n = strlen(name);
+  if (n < 4 || strncmp(name, "d(", 2) != 0 || name[n - 1] != ')') return name;
+  return pm_intern_n(m->names, name + 2, n - 3);
+}
+
+// The slot of a variable in the first entry function that has it as a parameter, or PM_NONE.
+static int32_t var_slot(const Firing *f, PmVarId var) {
+  for (int32_t i = 0; i < f->tree->n_fns && f->tree->fns[i].parent == PM_NONE; i++) {
+    const PmFn *fn = pm_fn(f->m, f->tree->fns[i].fn);
+    for (int32_t k = 0; fn->param_bind && k < fn->n_params; k++)
+      if (fn->param_bind[k].var == var) return pm_slot(&f->tree->fns[i], k);
+  }
+  return PM_NONE;
+}
+
+static void fire_vars(Firing *f) {
+  for (int32_t i = 0; i < f->tree->n_fns; i++) {
+    const PmTreeFn *t = &f->tree->fns[i];
+    const PmFn *fn = pm_fn(f->m, t->fn);
+    if (t->parent != PM_NONE || !fn->param_bind) continue;
+    for (int32_t pass = 0; pass < 2; pass++) {  // owners before the states that follow them
+      for (int32_t k = 0; k < fn->n_params; k++) {
+        PmVarId id = fn->param_bind[k].var;
+        if (id == PM_NONE || (f->m->vars[id].owner != PM_NONE) != (pass == 1)) continue;
+        const PmVar *var = &f->m->vars[id];
+        const PmType *type = &fn->values[k].type;
+        fire(f, pm_slot(t, k), type, var->role, var->path, pass == 1);
+        int32_t owner = pass == 1 ? var_slot(f, var->owner) : PM_NONE;
+        if (owner != PM_NONE) follow(f, pm_slot(t, k), type, owner, &f->m->vars[var->owner].type);
+      }
+    }
+  }
+}
+
+static void fire_values(Firing *f) {
+  for (int32_t i = 0; i < f->tree->n_fns; i++) {
+    const PmTreeFn *t = &f->tree->fns[i];
+    const PmFn *fn = pm_fn(f->m, t->fn);
+    for (PmValueId v = fn->n_params; v < fn->n_values; v++) {
+      const PmValue *value = &fn->values[v];
+      if (!value->bound || !value->name) continue;
+      const char *path = primal_path(f->m, value->name);
+      PmVarId var = path == value->name ? PM_NONE : pm_module_find_var(f->m, path);
+      bool is_grad = var != PM_NONE && f->m->vars[var].role == PM_ROLE_PARAM;
+      fire(f, pm_slot(t, v), &value->type, is_grad ? PM_ROLE_GRAD : PM_ROLE_ACT, path, is_grad);
+      int32_t owner = is_grad ? var_slot(f, var) : PM_NONE;
+      if (owner != PM_NONE) follow(f, pm_slot(t, v), &value->type, owner, &f->m->vars[var].type);
+    }
+  }
+}
+
+static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate *fate, PmDiags *diags) {
+  const PmAxis *axis = &m->axes[fate->bad_axis];
+  const PmMeshAxis *mesh = &m->mesh[fate->bad_mesh];
+  pm_diag(diags, PM_E_DIVIDE, rule->span, "`%s` (%lld) does not divide over `%s` (%lld)", axis->name,
+          (long long)axis->size, mesh->name, (long long)mesh->size);
+  pm_diag_label(diags, rule->span, "affects %d value%s (`%s`%s)", fate->n_bad, fate->n_bad == 1 ? "" : "s",
+                fate->bad_path, fate->n_bad == 1 ? "" : ", ...");
+  char works[256];
+  size_t at = 0;
+  for (int64_t k = 1; k <= axis->size && k <= 4096 && at + 24 < sizeof works; k++)
+    if (axis->size % k == 0)
+      at += (size_t)snprintf(works + at, sizeof works - at, "%s%lld", at ? ", " : "", (long long)k);
+  pm_diag_help(diags, "%s in {%s}, or write `shard %s -> none` above this line", mesh->name, works, axis->name);
+}
+
+static void report_idle(const PmModule *m, const PmRule *rule, PmDiags *diags) {
+  pm_diag(diags, PM_W_RULE_IDLE, rule->span, "rule `%s` never fires", rule->text);
+  if (rule->pin) {
+    pm_diag_note(diags, "no value has the path `%s`", rule->pin);
+    return;
+  }
+  for (int32_t i = 0; i < rule->n_axes; i++)
+    if (rule->axes[i] != PM_NONE)
+      pm_diag_note(diags, "no value that it binds has `%s` undecided by an earlier rule", m->axes[rule->axes[i]].name);
+}
+
+void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags) {
+  Firing f = {.m = m, .tree = tree, .slots = slots, .fates = PM_NEW_N(m->arena, Fate, m->n_rules + 1)};
+  for (int32_t r = 0; r < m->n_rules; r++) f.fates[r].bad_axis = PM_NONE;
+  fire_vars(&f);
+  fire_values(&f);
+  for (int32_t r = 0; r < m->n_rules; r++) {
+    if (f.fates[r].bad_axis != PM_NONE)
+      report_indivisible(m, &m->rules[r], &f.fates[r], diags);
+    else if (!f.fates[r].fired)
+      report_idle(m, &m->rules[r], diags);
+  }
+}

@@ -1,0 +1,155 @@
+#include "passes/rewrite.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+
+static const bool takes_type[PM_OP_COUNT] = {[PM_OP_const] = true,
+                                             [PM_OP_pos] = true,
+                                             [PM_OP_broadcast] = true,
+                                             [PM_OP_cast] = true,
+                                             [PM_OP_scatter_add] = true};
+
+bool pm_op_takes_type(PmOp op) { return takes_type[op]; }
+
+PmFn pm_rebuild_begin(PmModule *m, PmFnId id) {
+  PmFn *fn = pm_fn(m, id);
+  PmFn old = *fn;
+  fn->values = NULL;
+  fn->n_values = fn->cap_values = 0;
+  fn->nodes = NULL;
+  fn->n_nodes = fn->cap_nodes = 0;
+  fn->n_params = 0;
+  fn->results = NULL;
+  fn->n_results = 0;
+  return old;
+}
+
+PmValue *pm_b_value(const PmBuilder *b, PmValueId v) { return &pm_fn(b->m, b->fn)->values[v]; }
+
+PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v) {
+  PmValueId p = pm_b_param(b, v->type, v->name);
+  pm_b_value(b, p)->bound = v->bound;
+  return p;
+}
+
+PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmValueId *map) {
+  PmValueId *in = PM_NEW_N(b->m->arena, PmValueId, node->n_in);
+  for (int32_t i = 0; i < node->n_in; i++) in[i] = map[node->in[i]];
+  b->loc = node->loc;
+  PmType given = node->n_out > 0 ? old->values[node->out].type : pm_type_scalar(PM_F32);
+  PmValueId first = pm_b_node(b, node->op, &node->attr, in, node->n_in, takes_type[node->op] ? &given : NULL);
+  for (int32_t i = 0; i < node->n_out; i++) {
+    const PmValue *v = &old->values[node->out + i];
+    PmValue *to = pm_b_value(b, first + i);
+    // Inference drops placements at stage `placed`.
+    to->type = v->type;
+    to->name = v->name;
+    to->bound = v->bound;
+    map[node->out + i] = first + i;
+  }
+  return first;
+}
+
+void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound) {
+  PmValue *to = pm_b_value(b, v);
+  if (!name || (to->name && (to->bound || !bound))) return;
+  to->name = name;
+  to->bound = bound;
+}
+
+PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type) {
+  PmType to = *type;
+  return pm_b_broadcast(b, pm_b_const(b, (PmDtype)to.dtype, v), to);
+}
+
+typedef struct Frame {
+  PmFnId fn;
+  int32_t node;
+} Frame;
+
+PmStatus *pm_fn_order(const PmModule *m, PmArena *arena, PmFnId **out_order, int32_t *out_n) {
+  enum { NEW, OPEN, DONE };
+  uint8_t *state = PM_NEW_N(arena, uint8_t, m->n_fns);
+  int32_t *height = PM_NEW_N(arena, int32_t, m->n_fns);
+  PmFnId *order = PM_NEW_N(arena, PmFnId, m->n_fns);
+  Frame stack[PM_MAX_NESTING];
+  int32_t n = 0;
+  for (PmFnId root = 0; root < m->n_fns; root++) {
+    if (pm_fn(m, root)->dead || state[root] != NEW) continue;
+    int32_t depth = 0;
+    stack[depth++] = (Frame){root, 0};
+    state[root] = OPEN;
+    while (depth > 0) {
+      Frame *top = &stack[depth - 1];
+      const PmFn *fn = pm_fn(m, top->fn);
+      while (top->node < fn->n_nodes && !(pm_op_flags(fn->nodes[top->node].op) & PM_F_CALL)) top->node++;
+      if (top->node == fn->n_nodes) {
+        state[top->fn] = DONE;
+        order[n++] = top->fn;
+        depth--;
+        continue;
+      }
+      PmFnId callee = fn->nodes[top->node].attr.callee;
+      PM_ASSERT(state[callee] != OPEN, "function `%s` calls itself", pm_fn(m, callee)->name);
+      if (state[callee] == DONE) {
+        top->node++;
+        if (height[top->fn] < height[callee] + 1) height[top->fn] = height[callee] + 1;
+        if (height[top->fn] < PM_MAX_NESTING) continue;
+      }
+      if (state[callee] == DONE || depth == PM_MAX_NESTING) {
+        return PM_STATUS(PM_ERR_LIMIT, "calls nest deeper than %d functions at `%s`", PM_MAX_NESTING,
+                         pm_fn(m, callee)->name);
+      }
+      state[callee] = OPEN;
+      stack[depth++] = (Frame){callee, 0};
+    }
+  }
+  *out_order = order;
+  *out_n = n;
+  return NULL;
+}
+
+PmFnId pm_fn_cut(PmModule *m, PmArena *scratch, PmFnId fn, PmValueId v, const char *name, PmFnKind kind) {
+  PmFn old = *pm_fn(m, fn);
+  bool *live = PM_NEW_N(scratch, bool, old.n_values);
+  live[v] = true;
+  for (int32_t i = old.n_nodes - 1; i >= 0; i--) {
+    const PmNode *node = &old.nodes[i];
+    bool used = false;
+    for (int32_t k = 0; k < node->n_out; k++) used = used || live[node->out + k];
+    for (int32_t k = 0; used && k < node->n_in; k++) live[node->in[k]] = true;
+  }
+  PmBuilder b = {m, pm_module_add_fn(m, name, kind), {0}};
+  PmValueId *map = PM_NEW_N(scratch, PmValueId, old.n_values);
+  PmBinding *bind = PM_NEW_N(m->arena, PmBinding, old.n_params);
+  int32_t n_params = 0;
+  for (int32_t i = 0; i < old.n_params; i++) {
+    if (!live[i]) continue;
+    map[i] = pm_rebuild_param(&b, &old.values[i]);
+    if (old.param_bind) bind[n_params] = old.param_bind[i];
+    n_params++;
+  }
+  for (int32_t i = 0; i < old.n_nodes; i++) {
+    const PmNode *node = &old.nodes[i];
+    bool used = false;
+    for (int32_t k = 0; k < node->n_out; k++) used = used || live[node->out + k];
+    if (used) pm_rebuild_node(&b, &old, node, map);
+  }
+  pm_b_results(&b, &map[v], 1);
+  if (old.param_bind) pm_fn(m, b.fn)->param_bind = bind;
+  return b.fn;
+}
+
+static PmFnId find_suffixed(PmModule *m, const char *name, const char *suffix) {
+  const char *full = pm_intern_printf(m->names, "%s%s", name, suffix);
+  PmFnId id = pm_module_find_fn(m, full);
+  return id != PM_NONE && pm_fn(m, id)->dead ? PM_NONE : id;
+}
+
+bool pm_declared_pair(PmModule *m, PmFnId fn, PmFnId *out_fwd, PmFnId *out_bwd) {
+  if (pm_fn(m, fn)->kind != PM_FN_COMPOSITE) return false;
+  *out_fwd = find_suffixed(m, pm_fn(m, fn)->name, ".fwd");
+  *out_bwd = find_suffixed(m, pm_fn(m, fn)->name, ".bwd");
+  return *out_fwd != PM_NONE && *out_bwd != PM_NONE;
+}

@@ -1,0 +1,34 @@
+// Rebuilding functions: what simplify, dead code removal and differentiate share. Private to passes/.
+//
+// A function is never edited node by node: its old contents are moved out, and it is built again under the same id.
+#ifndef PM_PASSES_REWRITE_H
+#define PM_PASSES_REWRITE_H
+
+#include "ir/build.h"
+
+// Moves the contents out of function `id` and leaves it empty; name, kind, base and bindings stay.
+PmFn pm_rebuild_begin(PmModule *m, PmFnId id);
+// A new parameter with the type, name and bound flag of `v`.
+PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v);
+// Appends `node` of function `old` with its operands replaced through `map`; result types (placement included), names and
+// place stay. Returns the first result and fills map for all of them.
+PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmValueId *map);
+// The op's row says that the result type is given explicitly.
+bool pm_op_takes_type(PmOp op);
+// values[v] of the function being built. Valid until the next pm_b_*.
+PmValue *pm_b_value(const PmBuilder *b, PmValueId v);
+// Gives `v` the name unless it has one; a bound name replaces one that is not.
+void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound);
+// A constant broadcast to `type` (which also gives the dtype).
+PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type);
+
+// All functions that are not dead, callees before callers. LIMIT when calls nest deeper than PM_MAX_NESTING.
+PM_MUST_CHECK PmStatus *pm_fn_order(const PmModule *m, PmArena *arena, PmFnId **out_order, int32_t *out_n);
+
+// A new function that computes value `v` of `fn` alone: only the nodes and parameters that it needs, with their bindings.
+PmFnId pm_fn_cut(PmModule *m, PmArena *scratch, PmFnId fn, PmValueId v, const char *name, PmFnKind kind);
+
+// The declared pair "<fn>.fwd" and "<fn>.bwd" of a composite; false when the module has none.
+bool pm_declared_pair(PmModule *m, PmFnId fn, PmFnId *out_fwd, PmFnId *out_bwd);
+
+#endif

@@ -1,0 +1,214 @@
+// The training step and the evaluation function, assembled around the model's forward and backward.
+#include <string.h>
+
+#include "base/assert.h"
+#include "passes/grad.h"
+
+typedef struct Step {
+  PmModule *m;
+  PmArena *scratch;
+  PmBuilder b;
+  PmValueId *vars;   // variable -> its value at the start of the step
+  PmValueId *after;  // variable -> its value after the step, or PM_NONE
+  PmValueId *grads;  // variable -> its gradient, or PM_NONE
+  PmValueId *results;
+  PmBinding *binds;
+  int32_t n_results;
+} Step;
+
+static PmVarId find_step_var(PmModule *m) {
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role == PM_ROLE_STEP) return v;
+  }
+  return pm_module_add_var(m, (PmVar){.path = pm_intern(m->names, "step"),
+                                      .role = PM_ROLE_STEP,
+                                      .type = pm_type_scalar(PM_F64),
+                                      .owner = PM_NONE,
+                                      .update = PM_NONE});
+}
+
+static void add_params(Step *s) {
+  static const PmRole order[] = {PM_ROLE_PARAM, PM_ROLE_STATE, PM_ROLE_INPUT, PM_ROLE_STEP};
+  PmModule *m = s->m;
+  PmBinding *bind = PM_NEW_N(m->arena, PmBinding, m->n_vars);
+  int32_t n = 0;
+  for (size_t r = 0; r < sizeof order / sizeof order[0]; r++) {
+    for (PmVarId v = 0; v < m->n_vars; v++) {
+      if (m->vars[v].role != order[r]) continue;
+      s->vars[v] = pm_b_param(&s->b, m->vars[v].type, m->vars[v].path);
+      bind[n++] = (PmBinding){.var = v};
+    }
+  }
+  pm_fn(m, s->b.fn)->param_bind = bind;
+}
+
+static void push_result(Step *s, PmValueId v, PmVarId var, const char *report) {
+  s->results[s->n_results] = v;
+  s->binds[s->n_results++] = (PmBinding){var, report ? pm_intern(s->m->names, report) : NULL};
+}
+
+// Calls the forward and the backward; fills grads and returns the first result of the forward.
+static PmValueId call_model(Step *s, const PmGradPair *p) {
+  PmModule *m = s->m;
+  const PmFn f = *pm_fn(m, p->use.fn);
+  PmValueId *in = PM_NEW_N(s->scratch, PmValueId, f.n_params);
+  for (int32_t i = 0; i < f.n_params; i++) in[i] = s->vars[f.param_bind[i].var];
+  PmValueId first = pm_b_call(&s->b, p->fwd, in, f.n_params);
+  for (int32_t i = 0; i < f.n_results; i++) {
+    const PmValue *r = &f.values[f.results[i]];
+    pm_b_lend_name(&s->b, first + i, r->name, r->bound);
+  }
+  PmValueId *args = PM_NEW_N(s->scratch, PmValueId, p->n_args);
+  for (int32_t i = 0; i < p->n_args; i++) {
+    const PmGradArg *a = &p->args[i];
+    PM_ASSERT(a->kind != PM_ARG_ACC, "the model is not a loop");
+    if (a->kind == PM_ARG_COT) {
+      args[i] = pm_b_const(&s->b, (PmDtype)pm_b_type(&s->b, first + a->index)->dtype, 1.0);
+    } else {
+      args[i] = a->kind == PM_ARG_PARAM ? in[a->index] : first + a->index;
+    }
+  }
+  PmValueId d = pm_b_call(&s->b, p->bwd, args, p->n_args);
+  for (int32_t i = 0; i < p->n_grads; i++) {
+    PmVarId var = f.param_bind[p->grads[i]].var;
+    // A variable that is bound to two parameters owes the sum.
+    s->grads[var] = s->grads[var] == PM_NONE ? d + i : pm_b_map2(&s->b, PM_S_add, s->grads[var], d + i);
+  }
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role != PM_ROLE_PARAM) continue;
+    if (s->grads[v] == PM_NONE) s->grads[v] = pm_b_splat(&s->b, 0.0, &m->vars[v].type);
+    pm_b_name(&s->b, s->grads[v], pm_intern_printf(m->names, "d(%s)", m->vars[v].path), true);
+  }
+  return first;
+}
+
+// sqrt of the sum of squares over every gradient, each variable once, in f32.
+static PmValueId grad_norm(Step *s) {
+  PmValueId sum = PM_NONE;
+  for (PmVarId v = 0; v < s->m->n_vars; v++) {
+    if (s->grads[v] == PM_NONE) continue;
+    PmValueId g = pm_b_cast(&s->b, s->grads[v], PM_F32);
+    PmValueId square = pm_b_map2(&s->b, PM_S_mul, g, g);
+    PmType t = *pm_b_type(&s->b, square);
+    PmAxisId axes[PM_MAX_RANK];
+    for (int32_t i = 0; i < t.rank; i++) axes[i] = t.dims[i].axis;
+    if (t.rank > 0) square = pm_b_reduce(&s->b, PM_SUM, square, axes, t.rank);
+    sum = sum == PM_NONE ? square : pm_b_map2(&s->b, PM_S_add, sum, square);
+  }
+  return sum == PM_NONE ? pm_b_const(&s->b, PM_F32, 0.0) : pm_b_map1(&s->b, PM_S_sqrt, sum);
+}
+
+// min(1, clip / (norm + 1e-6)), by which every gradient is scaled; PM_NONE without clipping.
+static PmValueId clip_scale(Step *s, PmValueId norm) {
+  if (!(s->m->clip > 0)) return PM_NONE;
+  PmValueId safe = pm_b_map2(&s->b, PM_S_add, norm, pm_b_const(&s->b, PM_F32, 1e-6));
+  PmValueId ratio = pm_b_map2(&s->b, PM_S_div, pm_b_const(&s->b, PM_F32, s->m->clip), safe);
+  return pm_b_map2(&s->b, PM_S_min, pm_b_const(&s->b, PM_F32, 1.0), ratio);
+}
+
+static PmValueId scaled(Step *s, PmValueId g, PmValueId scale) {
+  if (scale == PM_NONE) return g;
+  PmType t = *pm_b_type(&s->b, g);
+  PmValueId wide = pm_b_broadcast(&s->b, pm_b_cast(&s->b, scale, (PmDtype)t.dtype), t);
+  return pm_b_map2(&s->b, PM_S_mul, g, wide);
+}
+
+static PmStatus *call_update(Step *s, PmVarId var, PmValueId g, PmValueId lr, PmValueId step) {
+  PmModule *m = s->m;
+  PmFnId update = m->vars[var].update;
+  if (update == PM_NONE) {
+    s->after[var] = s->vars[var];
+    return NULL;
+  }
+  int32_t n_states = 0;
+  for (PmVarId v = 0; v < m->n_vars; v++) n_states += m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var;
+  const PmFn f = *pm_fn(m, update);
+  if (f.n_params != 4 + n_states || f.n_results != 1 + n_states) {
+    return PM_STATUS(PM_ERR_INPUT, "`%s` is not an update of `%s` and its %d states", f.name, m->vars[var].path, n_states);
+  }
+  PmValueId *in = PM_NEW_N(s->scratch, PmValueId, f.n_params);
+  const PmValueId fixed[] = {s->vars[var], g, lr, step};
+  int32_t n = 0;
+  for (; n < 4; n++) in[n] = pm_b_cast(&s->b, fixed[n], (PmDtype)f.values[n].type.dtype);
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var) in[n++] = s->vars[v];
+  }
+  PmValueId out = pm_b_call(&s->b, update, in, n);
+  s->after[var] = out++;
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var) s->after[v] = out++;
+  }
+  return NULL;
+}
+
+static void push_reports(Step *s, const PmGradPair *model, PmValueId first, PmValueId norm, PmValueId lr,
+                         bool keep_grads) {
+  const PmFn f = *pm_fn(s->m, model->use.fn);
+  push_result(s, first, PM_NONE, "loss");
+  push_result(s, norm, PM_NONE, "grad_norm");
+  push_result(s, lr, PM_NONE, "lr");
+  for (int32_t i = 1; i < f.n_results; i++) {
+    if (f.result_bind && f.result_bind[i].report) push_result(s, first + i, PM_NONE, f.result_bind[i].report);
+  }
+  for (PmVarId v = 0; keep_grads && v < s->m->n_vars; v++) {
+    if (s->grads[v] == PM_NONE) continue;
+    push_result(s, s->grads[v], PM_NONE, pm_b_value(&s->b, s->grads[v])->name);
+  }
+}
+
+static PmStatus *build_step(PmModule *m, PmArena *scratch, const PmGradPair *model, bool keep_grads) {
+  PmVarId step_var = find_step_var(m);
+  Step s = {.m = m, .scratch = scratch};
+  s.b = (PmBuilder){m, pm_module_add_fn(m, "step", PM_FN_STEP), {0}};
+  s.vars = PM_NEW_N(scratch, PmValueId, m->n_vars);
+  s.after = PM_NEW_N(scratch, PmValueId, m->n_vars);
+  s.grads = PM_NEW_N(scratch, PmValueId, m->n_vars);
+  for (PmVarId v = 0; v < m->n_vars; v++) s.vars[v] = s.after[v] = s.grads[v] = PM_NONE;
+  int32_t max_results = 2 * m->n_vars + 3 + pm_fn(m, model->use.fn)->n_results;
+  s.results = PM_NEW_N(scratch, PmValueId, max_results);
+  s.binds = PM_NEW_N(m->arena, PmBinding, max_results);
+  add_params(&s);
+  PmValueId first = call_model(&s, model);
+  PmValueId norm = grad_norm(&s);
+  PmValueId scale = clip_scale(&s, norm);
+  const PmFn schedule = *pm_fn(m, m->schedule);
+  if (schedule.n_params != 1 || schedule.n_results != 1) {
+    return PM_STATUS(PM_ERR_INPUT, "`%s` is not a schedule: one step number in, one learning rate out", schedule.name);
+  }
+  PmValueId step = s.vars[step_var];
+  PmValueId at = pm_b_cast(&s.b, step, (PmDtype)schedule.values[0].type.dtype);
+  PmValueId lr = pm_b_call(&s.b, m->schedule, &at, 1);
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role == PM_ROLE_PARAM) PM_TRY(call_update(&s, v, scaled(&s, s.grads[v], scale), lr, step));
+  }
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role == PM_ROLE_PARAM) push_result(&s, s.after[v], v, NULL);
+  }
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role != PM_ROLE_STATE) continue;
+    push_result(&s, s.after[v] != PM_NONE ? s.after[v] : s.vars[v], v, NULL);
+  }
+  push_reports(&s, model, first, norm, lr, keep_grads);
+  pm_b_results(&s.b, s.results, s.n_results);
+  pm_fn(m, s.b.fn)->result_bind = s.binds;
+  m->step = s.b.fn;
+  return NULL;
+}
+
+static void build_eval(PmModule *m, PmArena *scratch) {
+  const PmFn *f = pm_fn(m, m->model);
+  for (PmValueId v = 0; v < f->n_values; v++) {
+    if (!f->values[v].name || strcmp(f->values[v].name, "logits") != 0) continue;
+    m->eval = pm_fn_cut(m, scratch, m->model, v, "eval", PM_FN_EVAL);
+    PmBinding *bind = PM_NEW(m->arena, PmBinding);
+    *bind = (PmBinding){PM_NONE, pm_intern(m->names, "logits")};
+    pm_fn(m, m->eval)->result_bind = bind;
+    return;
+  }
+}
+
+PmStatus *pm_train_step_build(PmModule *m, PmArena *scratch, const PmGradPair *model, bool keep_grads) {
+  PM_TRY(build_step(m, scratch, model, keep_grads));
+  build_eval(m, scratch);
+  return NULL;
+}

@@ -1,0 +1,103 @@
+#include "passes/tree.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+
+static bool is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
+
+// step and eval, or the bare model before `differentiate` has run.
+static int32_t entry_fns(const PmModule *m, PmFnId out[2]) {
+  int32_t n = 0;
+  if (m->step != PM_NONE) out[n++] = m->step;
+  if (m->eval != PM_NONE) out[n++] = m->eval;
+  if (n == 0 && m->model != PM_NONE) out[n++] = m->model;
+  return n;
+}
+
+static PmFnId clone_fn(PmModule *m, PmFnId from) {
+  PmFnId id = pm_module_add_fn(m, pm_fn(m, from)->name, pm_fn(m, from)->kind);
+  const PmFn *src = pm_fn(m, from);
+  PmFn *dst = pm_fn(m, id);
+  const char *name = dst->name;
+  *dst = *src;
+  dst->name = name;
+  dst->values = PM_NEW_N(m->arena, PmValue, src->n_values);
+  memcpy(dst->values, src->values, (size_t)src->n_values * sizeof *src->values);
+  dst->cap_values = src->n_values;
+  dst->nodes = PM_NEW_N(m->arena, PmNode, src->n_nodes);
+  memcpy(dst->nodes, src->nodes, (size_t)src->n_nodes * sizeof *src->nodes);
+  dst->cap_nodes = src->n_nodes;
+  for (int32_t i = 0; i < src->n_nodes; i++) {
+    dst->nodes[i].in = PM_NEW_N(m->arena, PmValueId, src->nodes[i].n_in + 1);
+    memcpy(dst->nodes[i].in, src->nodes[i].in, (size_t)src->nodes[i].n_in * sizeof(PmValueId));
+  }
+  dst->results = PM_NEW_N(m->arena, PmValueId, src->n_results + 1);
+  memcpy(dst->results, src->results, (size_t)src->n_results * sizeof(PmValueId));
+  return id;
+}
+
+// Depth first in node order; `used` holds one mark a function that already has its caller.
+static void specialise_fn(PmModule *m, PmFnId fn, bool **used, int32_t *cap) {
+  for (int32_t i = 0; i < pm_fn(m, fn)->n_nodes; i++) {
+    if (!is_call(&pm_fn(m, fn)->nodes[i])) continue;
+    PmFnId callee = pm_fn(m, fn)->nodes[i].attr.callee;
+    if ((*used)[callee]) {
+      callee = clone_fn(m, callee);
+      pm_fn(m, fn)->nodes[i].attr.callee = callee;
+      while (*cap < m->n_fns) *used = pm_grow(m->arena, *used, *cap, cap, sizeof **used);
+    }
+    (*used)[callee] = true;
+    specialise_fn(m, callee, used, cap);
+  }
+}
+
+void pm_specialise(PmModule *m) {
+  int32_t cap = m->n_fns;
+  bool *used = PM_NEW_N(m->arena, bool, cap + 1);
+  PmFnId entries[2];
+  int32_t n = entry_fns(m, entries);
+  for (int32_t i = 0; i < n; i++) specialise_fn(m, entries[i], &used, &cap);
+}
+
+static void visit(PmArena *arena, const PmModule *m, PmTree *tree, int32_t *cap, PmFnId fn, int32_t parent,
+                  int32_t node, int64_t turns) {
+  PM_ASSERT(tree->of_fn[fn] == PM_NONE, "function %s has two callers", pm_fn(m, fn)->name);
+  tree->fns = pm_grow(arena, tree->fns, tree->n_fns, cap, sizeof *tree->fns);
+  int32_t self = tree->n_fns++;
+  tree->of_fn[fn] = self;
+  tree->fns[self] = (PmTreeFn){.fn = fn, .parent = parent, .node = node, .turns = turns, .slot = tree->n_slots};
+  tree->n_slots += pm_fn(m, fn)->n_values;
+  for (int32_t i = 0; i < pm_fn(m, fn)->n_nodes; i++) {
+    const PmNode *n = &pm_fn(m, fn)->nodes[i];
+    if (!is_call(n)) continue;
+    int64_t inner = n->op == PM_OP_repeat ? turns * pm_axis_size(m, n->attr.axes[0]) : turns;
+    visit(arena, m, tree, cap, n->attr.callee, self, i, inner);
+  }
+}
+
+PmTree pm_tree_build(PmArena *arena, const PmModule *m) {
+  PmTree tree = {.of_fn = PM_NEW_N(arena, int32_t, m->n_fns + 1)};
+  for (int32_t i = 0; i < m->n_fns; i++) tree.of_fn[i] = PM_NONE;
+  int32_t cap = 0;
+  PmFnId entries[2];
+  int32_t n = entry_fns(m, entries);
+  for (int32_t i = 0; i < n; i++) visit(arena, m, &tree, &cap, entries[i], PM_NONE, PM_NONE, 1);
+  return tree;
+}
+
+const PmTreeFn *pm_tree_callee(const PmTree *tree, const PmModule *m, const PmNode *n) {
+  (void)m;
+  return &tree->fns[tree->of_fn[n->attr.callee]];
+}
+
+PmCross pm_cross_in(const PmNode *n, int32_t i) {
+  if (n->op != PM_OP_repeat) return PM_CROSS_PLAIN;
+  if (i < n->attr.n_carry) return PM_CROSS_CARRY;
+  return i < n->attr.n_carry + n->attr.n_inv ? PM_CROSS_PLAIN : PM_CROSS_STACK;
+}
+
+PmCross pm_cross_out(const PmNode *n, int32_t i) {
+  if (n->op != PM_OP_repeat) return PM_CROSS_PLAIN;
+  return i < n->attr.n_carry ? PM_CROSS_CARRY : PM_CROSS_STACK;
+}

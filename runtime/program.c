@@ -1,0 +1,76 @@
+#include "runtime/program.h"
+
+#include "base/assert.h"
+
+const char *pm_owner_text(PmOwner o) {
+  static const char *const text[] = {
+      [PM_OWN_PARAM] = "param", [PM_OWN_STATE] = "state", [PM_OWN_GRAD] = "grad", [PM_OWN_ACT] = "act",
+      [PM_OWN_INPUT] = "input", [PM_OWN_TABLE] = "table", [PM_OWN_COMM] = "comm", [PM_OWN_SCRATCH] = "scratch",
+  };
+  PM_ASSERT((unsigned)o < PM_OWN_COUNT, "owner %d", (int)o);
+  return text[o];
+}
+
+int64_t pm_program_ranks(const PmProgram *p) {
+  int64_t ranks = 1;
+  for (int32_t m = 0; m < p->n_mesh; m++) ranks *= p->mesh_size[m];
+  return ranks;
+}
+
+int64_t pm_program_coord(const PmProgram *p, int64_t rank, int32_t mesh) {
+  int64_t inner = 1;
+  for (int32_t m = mesh + 1; m < p->n_mesh; m++) inner *= p->mesh_size[m];
+  return rank / inner % p->mesh_size[mesh];
+}
+
+int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank) {
+  int64_t value = t->constant;
+  for (int32_t m = 0; m < p->n_mesh; m++) {
+    if (t->stride[m]) value += t->stride[m] * pm_program_coord(p, rank, m);
+  }
+  return value;
+}
+
+int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d) {
+  int64_t size = d->size;
+  for (int32_t i = 0; i < d->n_mesh; i++) size /= p->mesh_size[d->mesh[i]];
+  return size;
+}
+
+int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank) {
+  int64_t shard = 0;
+  for (int32_t i = 0; i < d->n_mesh; i++) {
+    shard = shard * p->mesh_size[d->mesh[i]] + pm_program_coord(p, rank, d->mesh[i]);
+  }
+  return shard * pm_var_dim_local(p, d);
+}
+
+int64_t pm_kdtype_bytes(PmKDtype d) {
+  static const int8_t bytes[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8};
+  PM_ASSERT((unsigned)d < PM_K_DTYPE_COUNT, "dtype %d", (int)d);
+  return bytes[d];
+}
+
+const char *pm_kdtype_text(PmKDtype d) {
+  static const char *const text[] = {[PM_K_BOOL] = "bool", [PM_K_I32] = "i32", [PM_K_F32] = "f32", [PM_K_F64] = "f64"};
+  PM_ASSERT((unsigned)d < PM_K_DTYPE_COUNT, "dtype %d", (int)d);
+  return text[d];
+}
+
+const char *pm_instr_text(PmInstrOp op) {
+  static const char *const text[] = {
+#define INSTR(name, txt, n_in, what) [PM_I_##name] = txt,
+#include "runtime/instrs.def"
+  };
+  PM_ASSERT((unsigned)op < PM_INSTR_COUNT, "instruction %d", (int)op);
+  return text[op];
+}
+
+int32_t pm_instr_n_in(PmInstrOp op) {
+  static const int8_t n[] = {
+#define INSTR(name, txt, n_in, what) [PM_I_##name] = n_in,
+#include "runtime/instrs.def"
+  };
+  PM_ASSERT((unsigned)op < PM_INSTR_COUNT, "instruction %d", (int)op);
+  return n[op];
+}

@@ -1,0 +1,27 @@
+// What validate.c and validate_kernel.c share. Every check returns a status that says what is wrong; sums are checked.
+#ifndef PM_RUNTIME_VALIDATE_H
+#define PM_RUNTIME_VALIDATE_H
+
+#include "runtime/program.h"
+
+#define PM_BAD(...) PM_STATUS(PM_ERR_CORRUPTION, __VA_ARGS__)
+
+// Proves that the kernel is well formed and touches its declared bytes only, and that parallel turns never store to
+// one place. Pairs of accesses that may still be compared are counted down in *work; LIMIT at zero.
+PM_MUST_CHECK PmStatus *pm_validate_kernel(const PmKernel *k, int64_t *work);
+// Proves that parallel turns stay apart although the memory of arguments x and y (at least one written) overlaps;
+// `shift` is y's offset minus x's, in bytes.
+PM_MUST_CHECK PmStatus *pm_validate_overlap(const PmKernel *k, int32_t x, int32_t y, int64_t shift, int64_t *work);
+
+// A set of places: all sums of stride * i with 0 <= i < extent.
+typedef struct PmSpan1 {
+  int64_t stride, extent;
+} PmSpan1;
+// Sound: true only when different (i, j, ...) give different sums. Sorts `axes`; strides must not be negative.
+bool pm_spans_apart(PmSpan1 *axes, int32_t n);
+
+// How BLAS sees a matrix of rows x cols elements, row-major when not transposed: *out_trans and its leading dimension.
+// False when it has no such form. dot's device and the validator agree through this.
+bool pm_dot_form(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, bool *out_trans, int64_t *out_ld);
+
+#endif
