@@ -93,7 +93,7 @@ int32_t pm_recipe_log_f32(PmKBuilder *kb, int32_t x) {
   return pm_recipe_log_ends(kb, x, r);
 }
 
-// |r| with the sign of x
+// r >= 0 (or NaN) with the sign of x
 static int32_t copy_sign(PmKBuilder *kb, int32_t r, int32_t x) {
   const int32_t sign = rx_2(kb, PM_I_AND, rx_bits(kb, x), rx_i32(kb, INT32_MIN));
   return rx_float(kb, rx_2(kb, PM_I_OR, rx_bits(kb, r), sign));
@@ -101,11 +101,11 @@ static int32_t copy_sign(PmKBuilder *kb, int32_t r, int32_t x) {
 
 int32_t pm_recipe_tanh_f32(PmKBuilder *kb, int32_t x) {
   const int32_t ax = rx_abs(kb, x), u = rx_mul(kb, x, x), one = rx_f32(kb, 1), two = rx_f32(kb, 2);
-  const int32_t small = rx_fma(kb, rx_mul(kb, x, u), pm_recipe_poly(kb, u, TANH, LEN(TANH)), x);
+  const int32_t small = rx_fma(kb, rx_mul(kb, ax, u), pm_recipe_poly(kb, u, TANH, LEN(TANH)), ax);
   // tanh x = 1 - 2 / (e^2x + 1), which is 1 in f32 from 9.02 on.
   const int32_t e = exp_normal(kb, rx_mul(kb, rx_2(kb, PM_I_MIN, ax, rx_f32(kb, 10)), two));
   const int32_t big = rx_sub(kb, one, rx_div(kb, two, rx_add(kb, e, one)));
-  return rx_select(kb, rx_lt(kb, ax, rx_f32(kb, 0.625)), small, copy_sign(kb, big, x));
+  return copy_sign(kb, rx_select(kb, rx_lt(kb, ax, rx_f32(kb, 0.625)), small, big), x);
 }
 
 int32_t pm_recipe_erf_f32(PmKBuilder *kb, int32_t x) {

@@ -123,7 +123,8 @@ typedef struct PmCgInfo {
   bool stored;   // written to memory by its home or its item
   bool fixed;    // its order may not change any more
   int8_t order[PM_CG_RANK];  // dims, physically outermost first
-  int32_t home;  // item whose kernel computes it, or PM_NONE
+  int32_t home;  // item that computes it, or PM_NONE
+  int32_t ready; // item after which it can be had, computed again if need be
   int32_t cost;  // of computing one element again from what is stored
   bool view_known;
   PmCgView view;
@@ -209,6 +210,9 @@ bool pm_cg_is_table(const PmCgRegion *r, PmCgId v);
 void pm_cg_orders(PmCg *cg, PmCgRegion *r);
 // True when the op moves no element of a stored operand (given the operand's order).
 bool pm_cg_is_view(const PmCgRegion *r, const PmCgNode *n);
+// True for what has a step of its own (or is a parameter), and so is in memory whatever fusion decides.
+bool pm_cg_has_step(const PmCgRegion *r, PmCgId v);
+// Where v lies, PM_NONE for buf when it is computed where it is used.
 const PmCgView *pm_cg_view(PmCg *cg, PmCgRegion *r, PmCgId v);
 void pm_cg_canonical(const PmCgValue *v, const int8_t *order, int64_t *out_stride);
 bool pm_cg_view_contiguous(const PmCgValue *v, const PmCgView *view);

@@ -83,7 +83,7 @@ PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size) {
     name = pm_intern_printf(lw->names, "%s.%s", lw->scope->path, name);
   }
   PmAxisId axis = pm_module_local_axis(lw->m, name, size);
-  pm_scope_put(lw, lw->scope, (PmSym){.name = e->name, .kind = PM_SYM_AXIS, .span = e->span, .axis = axis, .var = PM_NONE});
+  pm_scope_put(lw, lw->scope, pm_sym_axis(e->name, axis, e->span));
   return axis;
 }
 

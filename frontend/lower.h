@@ -57,6 +57,7 @@ typedef struct PmScope {
   PmUnit *unit;
   const char *path;  // BLOCK: "", "layer.attn"; FN: the function's name
   PmInst *inst;      // BLOCK: what its statements declare
+  bool naming;       // assignments name the nodes that they bind
   PmSym *syms;
   int32_t n, cap;
   int32_t *slots;    // hash table of indices + 1
@@ -142,7 +143,7 @@ typedef struct PmLower {
   int32_t n_instances, cap_instances;
   bool returned;
   PmVal result;           // of the newest `return`
-  PmExprs result_names;   // the expressions of the newest `return`
+  PmExprs result_exprs;   // the expressions of the newest `return`
   PmVal *schedule_step;   // while the schedule is lowered: what `step` and `steps` mean
   PmVal *schedule_steps;
   PmSpan user_call;       // place of the user's call while an inlined function of std is walked; file -1: none
@@ -186,6 +187,8 @@ PmSym *pm_scope_add(PmLower *lw, PmScope *s, PmSym sym);
 PmSym *pm_scope_put(PmLower *lw, PmScope *s, PmSym sym);
 int32_t pm_scope_names(PmLower *lw, PmScope *s, int kind, const char ***out);  // kind -1: all; s and its parents
 PmSym *pm_lw_callable(PmLower *lw, const char *name);
+PmSym pm_sym_value(const char *name, PmVal val, PmSpan span);
+PmSym pm_sym_axis(const char *name, PmAxisId axis, PmSpan span);
 
 // axes.c
 // The axis that an expression of a bracket names; PM_NONE after an error.
@@ -251,16 +254,19 @@ bool pm_lw_bind(PmLower *lw, const PmItem *item, PmUnit *unit, const PmArgs *arg
 PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const PmVal *args, PmSpan span);
 PmScope *pm_lw_fn_scope(PmLower *lw, const PmItem *item, PmUnit *unit, const PmAxisId *axes, const PmVal *args);
 PmVal pm_lw_fn_body(PmLower *lw, const PmItem *item, PmScope *scope);
+PmFrame *pm_lw_frame(PmLower *lw, PmFnId fn, PmSpan span);  // becomes the current one; its parent is the old one
 
 // inst.c
 PmInst *pm_inst_model(PmLower *lw, const PmItem *model);
-PmInst *pm_inst_sub(const PmInst *inst, const char *name);
 
 // block.c
 void pm_lw_stmts(PmLower *lw, const PmStmts *stmts);
 PmVal pm_lw_call_sub(PmLower *lw, PmInst *sub, const PmArgs *args, PmSpan span);
-void pm_lw_bind_names(PmLower *lw, const PmStmt *s, PmVal v);
-void pm_lw_enter_scope_names(PmLower *lw, PmScope *scope, PmInst *inst);
+// Binds `name` in the current scope, or rebinds it, and names the node by its path.
+void pm_lw_assign(PmLower *lw, PmName name, PmVal v);
+// Puts the parameters, inputs and blocks that `inst` declares into `scope`, as the current frame sees them.
+void pm_lw_put_declared(PmLower *lw, PmScope *scope, const PmInst *inst);
+const char *pm_lw_path(PmLower *lw, const char *path, const char *name);  // "layer.attn" + "q"
 
 // repeat.c
 void pm_lw_repeat(PmLower *lw, const PmStmt *s);

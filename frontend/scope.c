@@ -82,3 +82,13 @@ int32_t pm_scope_names(PmLower *lw, PmScope *s, int kind, const char ***out) {
 }
 
 PmSym *pm_lw_callable(PmLower *lw, const char *name) { return pm_scope_find_here(&lw->scope->unit->callables, name); }
+
+PmSym pm_sym_value(const char *name, PmVal val, PmSpan span) {
+  PmSymKind kind = val.kind == PM_V_ERROR ? PM_SYM_ERROR : PM_SYM_VALUE;
+  return (PmSym){.name = name, .kind = kind, .span = span, .axis = PM_NONE, .val = val, .var = PM_NONE};
+}
+
+PmSym pm_sym_axis(const char *name, PmAxisId axis, PmSpan span) {
+  PmSymKind kind = axis == PM_NONE ? PM_SYM_ERROR : PM_SYM_AXIS;
+  return (PmSym){.name = name, .kind = kind, .span = span, .axis = axis, .var = PM_NONE};
+}

@@ -8,7 +8,8 @@ static bool same_flags(const bool *a, const bool *b, int32_t n) {
 }
 
 bool pm_grad_use_equal(const PmDiff *d, const PmGradUse *a, const PmGradUse *b) {
-  if (a->fn != b->fn || a->loop != b->loop || a->n_carry != b->n_carry || a->n_inv != b->n_inv) return false;
+  if (a->fn != b->fn || a->loop != b->loop || a->axis != b->axis) return false;
+  if (a->n_carry != b->n_carry || a->n_inv != b->n_inv) return false;
   const PmFn *fn = pm_fn(d->m, a->fn);
   return same_flags(a->active, b->active, fn->n_params) && same_flags(a->seed, b->seed, fn->n_results);
 }
@@ -20,7 +21,7 @@ static bool *copy_flags(PmDiff *d, const bool *from, int32_t n) {
 }
 
 static PmFlow *find_flow(PmDiff *d, PmFnId fn, const bool *active, const bool *seed) {
-  PmGradUse use = {.fn = fn, .active = active, .seed = seed};
+  PmGradUse use = {.fn = fn, .axis = PM_NONE, .active = active, .seed = seed};
   for (int32_t i = 0; i < d->n_flows; i++) {
     if (pm_grad_use_equal(d, &d->flows[i]->use, &use)) return d->flows[i];
   }
@@ -30,7 +31,7 @@ static PmFlow *find_flow(PmDiff *d, PmFnId fn, const bool *active, const bool *s
 static PmFlow *add_flow(PmDiff *d, PmFnId fn, const bool *active, const bool *seed) {
   const PmFn *f = pm_fn(d->m, fn);
   PmFlow *flow = PM_NEW(d->arena, PmFlow);
-  flow->use = (PmGradUse){.fn = fn, .active = copy_flags(d, active, f->n_params)};
+  flow->use = (PmGradUse){.fn = fn, .axis = PM_NONE, .active = copy_flags(d, active, f->n_params)};
   if (seed) flow->use.seed = copy_flags(d, seed, f->n_results);
   d->flows = pm_grow(d->arena, d->flows, d->n_flows, &d->cap_flows, sizeof *d->flows);
   d->flows[d->n_flows++] = flow;
@@ -101,7 +102,14 @@ PmGradUse pm_flow_call(PmDiff *d, const PmNode *node, const bool *active, const 
       changed = true;
     }
   }
-  return (PmGradUse){callee, node->op == PM_OP_repeat, node->attr.n_carry, node->attr.n_inv, in, seed};
+  bool loop = node->op == PM_OP_repeat;
+  return (PmGradUse){.fn = callee,
+                     .loop = loop,
+                     .axis = loop ? node->attr.axes[0] : PM_NONE,
+                     .n_carry = node->attr.n_carry,
+                     .n_inv = node->attr.n_inv,
+                     .active = in,
+                     .seed = seed};
 }
 
 static void backward_call(PmDiff *d, const PmNode *node, const bool *active, bool *useful) {

@@ -150,6 +150,20 @@ static void close_draft(PmGradPair *p, PmGrad *g, const PmGradUse *use, const Pm
   pm_b_results(&g->b, results, p->n_grads);
 }
 
+// An axis of the repeat's size that `t` does not have. A residual that has the repeat axis itself cannot be stacked along
+// it: it is saved under this other name.
+static PmAxisId other_axis(PmModule *m, PmAxisId axis, const PmType *t) {
+  for (int32_t k = 1;; k++) {
+    const char *name = pm_intern_printf(m->names, "%s.saved%d", m->axes[axis].name, k);
+    PmAxisId other = pm_module_axis(m, name, m->axes[axis].size, m->axes[axis].loc);
+    if (pm_type_find(t, other) == PM_NONE) return other;
+  }
+}
+
+static bool must_rename(const PmGradUse *use, const PmType *t) {
+  return use->loop && pm_type_find(t, use->axis) != PM_NONE;
+}
+
 static void push_arg(PmGradPair *p, PmGradArgKind kind, int32_t index, PmValueId *sources, PmValueId draft) {
   p->args[p->n_args] = (PmGradArg){kind, index};
   sources[p->n_args++] = draft;
@@ -157,11 +171,17 @@ static void push_arg(PmGradPair *p, PmGradArgKind kind, int32_t index, PmValueId
 
 // Where the caller finds value `v` of f.fwd. Carried values of a loop change from turn to turn, so that their parameter
 // and result at the caller are not what this turn had; they become residuals like any other.
-static PmGradArg find_source(const PmGradUse *use, const PmFn *f, PmValueId *results, int32_t *n_results, PmValueId v) {
+static PmGradArg find_source(const PmGradUse *use, const PmFn *f, Forward *w, PmValueId *results, int32_t *n_results,
+                             PmValueId v) {
   int32_t n_fixed = use->loop ? use->n_carry : 0;
   if (v < f->n_params && v >= n_fixed) return (PmGradArg){PM_ARG_PARAM, v};
   for (int32_t i = n_fixed; i < f->n_results; i++) {
     if (results[i] == v) return (PmGradArg){PM_ARG_RESULT, i};
+  }
+  const PmType type = *pm_b_type(&w->b, v);
+  if (must_rename(use, &type)) {
+    PmAxisId other = other_axis(w->b.m, use->axis, &type);
+    v = pm_b_rename(&w->b, v, &use->axis, &other, 1);
   }
   results[*n_results] = v;
   return (PmGradArg){PM_ARG_RESULT, (*n_results)++};
@@ -198,7 +218,7 @@ static void choose_args(PmDiff *d, PmGradPair *p, const PmFn *f, Forward *w, con
     PmValueId draft = of_fwd[v];
     if (draft >= bwd->n_params || !used[draft]) continue;
     drafts[n] = draft;
-    residuals[n++] = find_source(use, f, results, &n_results, v);
+    residuals[n++] = find_source(use, f, w, results, &n_results, v);
   }
   pm_b_results(&w->b, results, n_results);
 
@@ -223,6 +243,15 @@ static void choose_args(PmDiff *d, PmGradPair *p, const PmFn *f, Forward *w, con
   }
 }
 
+static PmType result_type(const PmModule *m, PmFnId fn, int32_t i) {
+  const PmFn *f = pm_fn(m, fn);
+  return f->values[f->results[i]].type;
+}
+
+static bool is_saved_renamed(const PmGradPair *p, const PmGradArg *a, const PmType *t) {
+  return a->kind == PM_ARG_RESULT && must_rename(&p->use, t);
+}
+
 // Builds f.bwd again with the chosen parameters; a loop adds its sums.
 static void pack_backward(PmDiff *d, const PmGradPair *p, const PmFn *f, const PmValueId *sources) {
   PmFn draft = pm_rebuild_begin(d->m, p->bwd);
@@ -230,11 +259,21 @@ static void pack_backward(PmDiff *d, const PmGradPair *p, const PmFn *f, const P
   PmValueId *map = PM_NEW_N(d->arena, PmValueId, draft.n_values);
   PmValueId *sums = PM_NEW_N(d->arena, PmValueId, f->n_params);
   for (int32_t i = 0; i < p->n_args; i++) {
-    if (sources[i] != PM_NONE) {
-      map[sources[i]] = pm_rebuild_param(&b, &draft.values[sources[i]]);
+    const PmGradArg *a = &p->args[i];
+    if (a->kind == PM_ARG_ACC) {
+      sums[a->index] = pm_b_param(&b, f->values[a->index].type, NULL);
+    } else if (is_saved_renamed(p, a, &draft.values[sources[i]].type)) {
+      map[sources[i]] = pm_b_param(&b, result_type(d->m, p->fwd, a->index), NULL);
     } else {
-      sums[p->args[i].index] = pm_b_param(&b, f->values[p->args[i].index].type, NULL);
+      map[sources[i]] = pm_rebuild_param(&b, &draft.values[sources[i]]);
     }
+  }
+  for (int32_t i = 0; i < p->n_args; i++) {
+    const PmGradArg *a = &p->args[i];
+    if (a->kind == PM_ARG_ACC || !is_saved_renamed(p, a, &draft.values[sources[i]].type)) continue;
+    const PmType back = draft.values[sources[i]].type, saved = result_type(d->m, p->fwd, a->index);
+    PmAxisId other = saved.dims[pm_type_find(&back, p->use.axis)].axis;
+    map[sources[i]] = pm_b_rename(&b, map[sources[i]], &other, &p->use.axis, 1);
   }
   for (int32_t i = 0; i < draft.n_nodes; i++) pm_rebuild_node(&b, &draft, &draft.nodes[i], map);
   PmValueId *results = PM_NEW_N(d->arena, PmValueId, p->n_grads);
@@ -363,7 +402,8 @@ PmStatus *pm_grad_pair(PmDiff *d, const PmGradUse *use, const PmGradPair **out) 
   }
   PmGradPair *p = PM_NEW(d->arena, PmGradPair);
   p->use = *use;
-  if (d->use_declared && !use->loop && pm_declared_pair(d->m, use->fn, &p->fwd, &p->bwd)) {
+  bool declared = d->use_declared && !use->loop && pm_declared_pair(d->m, use->fn, &p->fwd, &p->bwd);
+  if (declared && p->fwd < d->n_declared && p->bwd < d->n_declared) {
     PM_TRY(declared_pair(d, p));
   } else {
     PM_TRY(derive_pair(d, p));
@@ -376,13 +416,13 @@ PmStatus *pm_grad_pair(PmDiff *d, const PmGradUse *use, const PmGradPair **out) 
 
 PmStatus *pm_differentiate_fn(PmModule *m, PmArena *scratch, PmFnId fn, const bool *active, bool use_declared,
                               const PmGradPair **out) {
-  PmDiff d = {.m = m, .arena = scratch, .use_declared = use_declared};
+  PmDiff d = {.m = m, .arena = scratch, .use_declared = use_declared, .n_declared = m->n_fns};
   const PmFn *f = pm_fn(m, fn);
   bool *seed = PM_NEW_N(scratch, bool, f->n_results);
   for (int32_t i = 0; i < f->n_results; i++) {
     seed[i] = pm_dtype_is_float((PmDtype)f->values[f->results[i]].type.dtype);
   }
-  PmGradUse use = {.fn = fn, .active = active, .seed = seed};
+  PmGradUse use = {.fn = fn, .axis = PM_NONE, .active = active, .seed = seed};
   return pm_grad_pair(&d, &use, out);
 }
 
@@ -402,11 +442,14 @@ static PmStatus *differentiate_model(PmModule *m, PmArena *scratch, const PmGrad
   bool *seed = PM_NEW_N(scratch, bool, f->n_results);
   for (int32_t i = 0; i < f->n_params; i++) {
     PmVarId var = f->param_bind[i].var;
-    active[i] = var != PM_NONE && m->vars[var].role == PM_ROLE_PARAM;
+    if (var == PM_NONE || m->vars[var].role == PM_ROLE_ACT || m->vars[var].role == PM_ROLE_GRAD) {
+      return PM_STATUS(PM_ERR_INPUT, "parameter %d of model `%s` is not bound to a variable of the step", i, f->name);
+    }
+    active[i] = m->vars[var].role == PM_ROLE_PARAM;
   }
   seed[0] = true;
-  PmDiff d = {.m = m, .arena = scratch, .use_declared = true};
-  PmGradUse use = {.fn = m->model, .active = active, .seed = seed};
+  PmDiff d = {.m = m, .arena = scratch, .use_declared = true, .n_declared = m->n_fns};
+  PmGradUse use = {.fn = m->model, .axis = PM_NONE, .active = active, .seed = seed};
   return pm_grad_pair(&d, &use, out);
 }
 

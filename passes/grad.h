@@ -27,6 +27,7 @@ typedef struct PmGradArg {
 typedef struct PmGradUse {
   PmFnId fn;
   bool loop;
+  PmAxisId axis;  // loops: the repeat axis
   int32_t n_carry, n_inv;
   const bool *active;  // by parameter: its cotangent is wanted
   const bool *seed;    // by result: its cotangent is given
@@ -54,6 +55,7 @@ typedef struct PmDiff {
   PmModule *m;
   PmArena *arena;
   bool use_declared;
+  int32_t n_declared;  // functions below this id may be declared pairs; the others were derived here
   PmGradPair **pairs;
   int32_t n_pairs, cap_pairs;
   PmFlow **flows;

@@ -1,4 +1,4 @@
-// For one mesh axis at a time, every value that may be a partial sum over it is a vertex of a flow graph; the source's
+// For one mesh axis at a time, every value that may be a partial sum over it is a vertex of a network; the source's
 // side of the minimum cut are the values that are computed as partial sums.
 //
 //   source -> v   (inf)   v is a sum over a split axis: its raw value is partial whatever is decided
@@ -9,7 +9,7 @@
 #include "passes/partial_cut.h"
 
 #include "base/assert.h"
-#include "passes/flow.h"
+#include "passes/net_cut.h"
 
 // What a collective costs beyond its bytes, in bytes: some microseconds at a few gigabytes a second.
 #define COLLECTIVE_CHARGE 65536
@@ -25,7 +25,7 @@ typedef struct Cut {
   bool *blocked;    // per slot: a carried parameter whose turn does not give back a partial
   uint64_t *needs;  // per slot: operands of its node that must be partial with it
   int32_t *vertex;  // per slot
-  PmFlow flow;
+  PmNet net;
 } Cut;
 
 static const PmExec *exec_of(const Cut *c, int32_t t, int32_t node) { return &c->execs[t][node]; }
@@ -131,11 +131,11 @@ enum { SOURCE, SINK };
 static void use(Cut *c, int32_t slot, int32_t user) {
   if (!c->may[slot]) return;
   if (user == PM_NONE || !c->may[user]) {
-    pm_flow_edge(&c->flow, gate_vertex(c, slot), SINK, PM_FLOW_INF);
+    pm_net_edge(&c->net, gate_vertex(c, slot), SINK, PM_NET_INF);
     return;
   }
-  pm_flow_edge(&c->flow, gate_vertex(c, slot), value_vertex(c, user), PM_FLOW_INF);
-  pm_flow_edge(&c->flow, value_vertex(c, user), value_vertex(c, slot), PM_FLOW_INF);
+  pm_net_edge(&c->net, gate_vertex(c, slot), value_vertex(c, user), PM_NET_INF);
+  pm_net_edge(&c->net, value_vertex(c, user), value_vertex(c, slot), PM_NET_INF);
 }
 
 static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
@@ -166,20 +166,20 @@ static void call_uses(Cut *c, const PmTreeFn *tf, const PmNode *n) {
     bool carry = pm_cross_out(n, i) == PM_CROSS_CARRY;
     if (carry) use(c, result, param);
     use(c, result, out);
-    if (carry && c->may[out]) pm_flow_edge(&c->flow, value_vertex(c, out), value_vertex(c, param), PM_FLOW_INF);
+    if (carry && c->may[out]) pm_net_edge(&c->net, value_vertex(c, out), value_vertex(c, param), PM_NET_INF);
   }
 }
 
-static void build_flow(Cut *c, int32_t n_may) {
-  pm_flow_init(&c->flow, c->arena, 2 + 2 * n_may);
+static void build_net(Cut *c, int32_t n_may) {
+  pm_net_init(&c->net, c->arena, 2 + 2 * n_may);
   for (int32_t t = 0; t < c->tree->n_fns; t++) {
     const PmTreeFn *tf = &c->tree->fns[t];
     const PmFn *f = pm_fn(c->m, tf->fn);
     for (PmValueId v = 0; v < f->n_values; v++) {
       int32_t s = pm_slot(tf, v);
       if (!c->may[s]) continue;
-      if (c->source[s]) pm_flow_edge(&c->flow, SOURCE, value_vertex(c, s), PM_FLOW_INF);
-      pm_flow_edge(&c->flow, value_vertex(c, s), gate_vertex(c, s), reduce_cost(c, tf, v));
+      if (c->source[s]) pm_net_edge(&c->net, SOURCE, value_vertex(c, s), PM_NET_INF);
+      pm_net_edge(&c->net, value_vertex(c, s), gate_vertex(c, s), reduce_cost(c, tf, v));
     }
     for (int32_t i = 0; i < f->n_nodes; i++) {
       if (is_call(&f->nodes[i]))
@@ -196,9 +196,9 @@ static void cut_mesh(Cut *c, PmPartials *out) {
   int32_t n_may = 0;
   for (int32_t s = 0; s < c->tree->n_slots; s++) c->vertex[s] = c->may[s] ? n_may++ : PM_NONE;
   if (n_may == 0) return;
-  build_flow(c, n_may);
-  bool *side = PM_NEW_N(c->arena, bool, c->flow.n_vertices);
-  pm_flow_min_cut(&c->flow, SOURCE, SINK, side);
+  build_net(c, n_may);
+  bool *side = PM_NEW_N(c->arena, bool, c->net.n_vertices);
+  pm_net_min_cut(&c->net, SOURCE, SINK, side);
   for (int32_t s = 0; s < c->tree->n_slots; s++)
     if (c->may[s] && side[value_vertex(c, s)]) out->mask[s] |= UINT32_C(1) << c->mesh;
 }

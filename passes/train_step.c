@@ -113,6 +113,29 @@ static PmValueId scaled(Step *s, PmValueId g, PmValueId scale) {
   return pm_b_map2(&s->b, PM_S_mul, g, wide);
 }
 
+static bool same_axes(const PmType *a, const PmType *b) {
+  PmType same = *a;
+  same.dtype = b->dtype;
+  return pm_type_same_logical(&same, b);
+}
+
+// (value, gradient, lr, step, states...) -> (value, states...), up to casts of the first four.
+static bool is_update(const PmModule *m, const PmFn *f, PmVarId var) {
+  const PmType number = pm_type_scalar(PM_F64);
+  int32_t n = 4;
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role != PM_ROLE_STATE || m->vars[v].owner != var) continue;
+    if (n >= f->n_params || n - 3 >= f->n_results) return false;
+    if (!pm_type_same_logical(&f->values[n].type, &m->vars[v].type)) return false;
+    if (!pm_type_same_logical(&f->values[f->results[n - 3]].type, &m->vars[v].type)) return false;
+    n++;
+  }
+  return f->n_params == n && f->n_results == n - 3 && same_axes(&f->values[0].type, &m->vars[var].type) &&
+         same_axes(&f->values[1].type, &m->vars[var].type) && same_axes(&f->values[2].type, &number) &&
+         same_axes(&f->values[3].type, &number) &&
+         pm_type_same_logical(&f->values[f->results[0]].type, &m->vars[var].type);
+}
+
 static PmStatus *call_update(Step *s, PmVarId var, PmValueId g, PmValueId lr, PmValueId step) {
   PmModule *m = s->m;
   PmFnId update = m->vars[var].update;
@@ -120,11 +143,9 @@ static PmStatus *call_update(Step *s, PmVarId var, PmValueId g, PmValueId lr, Pm
     s->after[var] = s->vars[var];
     return NULL;
   }
-  int32_t n_states = 0;
-  for (PmVarId v = 0; v < m->n_vars; v++) n_states += m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var;
   const PmFn f = *pm_fn(m, update);
-  if (f.n_params != 4 + n_states || f.n_results != 1 + n_states) {
-    return PM_STATUS(PM_ERR_INPUT, "`%s` is not an update of `%s` and its %d states", f.name, m->vars[var].path, n_states);
+  if (!is_update(m, &f, var)) {
+    return PM_STATUS(PM_ERR_INPUT, "`%s` is not an update of `%s` and its states", f.name, m->vars[var].path);
   }
   PmValueId *in = PM_NEW_N(s->scratch, PmValueId, f.n_params);
   const PmValueId fixed[] = {s->vars[var], g, lr, step};
@@ -172,7 +193,7 @@ static PmStatus *build_step(PmModule *m, PmArena *scratch, const PmGradPair *mod
   PmValueId norm = grad_norm(&s);
   PmValueId scale = clip_scale(&s, norm);
   const PmFn schedule = *pm_fn(m, m->schedule);
-  if (schedule.n_params != 1 || schedule.n_results != 1) {
+  if (schedule.n_params != 1 || schedule.n_results != 1 || schedule.values[0].type.rank != 0) {
     return PM_STATUS(PM_ERR_INPUT, "`%s` is not a schedule: one step number in, one learning rate out", schedule.name);
   }
   PmValueId step = s.vars[step_var];

@@ -1,0 +1,50 @@
+// The model function: inputs and parameters in, the minimised number and the reports out.
+#include "frontend/lower.h"
+
+static void bind_params(PmLower *lw, PmFnId fn) {
+  int32_t n = lw->m->n_vars;
+  PmBinding *bind = PM_NEW_N(lw->arena, PmBinding, n + 1);
+  for (PmVarId v = 0; v < n; v++) {
+    lw->frame->var_vals[v] = pm_b_param(&lw->frame->b, lw->m->vars[v].type, lw->m->vars[v].path);
+    bind[v] = (PmBinding){.var = v};
+  }
+  pm_fn(lw->m, fn)->param_bind = bind;
+}
+
+static void bind_results(PmLower *lw, PmFnId fn) {
+  int32_t n = lw->n_reports + 1;
+  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, n);
+  PmBinding *bind = PM_NEW_N(lw->arena, PmBinding, n);
+  ids[0] = lw->loss.id;
+  bind[0] = (PmBinding){.var = PM_NONE, .report = pm_intern(lw->names, "loss")};
+  for (int32_t i = 1; i < n; i++) {
+    if (lw->reports[i - 1].kind != PM_V_NODE) return;
+    ids[i] = lw->reports[i - 1].id;
+    bind[i] = (PmBinding){.var = PM_NONE, .report = lw->report_names[i - 1]};
+  }
+  pm_b_results(&lw->frame->b, ids, n);
+  pm_fn(lw->m, fn)->result_bind = bind;
+}
+
+void pm_lw_model(PmLower *lw, const PmItem *model) {
+  lw->m->name = model->name.text;
+  PmInst *inst = pm_inst_model(lw, model);
+  PmFnId fn = pm_module_add_fn(lw->m, model->name.text, PM_FN_MODEL);
+  lw->m->model = fn;
+  pm_lw_frame(lw, fn, model->name.span);
+  bind_params(lw, fn);
+  lw->scope = pm_scope_new(lw, &lw->main->globals, PM_SCOPE_BLOCK, lw->main, "");
+  lw->scope->inst = inst;
+  lw->scope->naming = true;
+  pm_lw_put_declared(lw, lw->scope, inst);
+  pm_lw_stmts(lw, &model->body);
+  if (!lw->minimize && !lw->stopped) {
+    if (pm_lw_error(lw, PM_E_PROGRAM, model->name.span, "model `%s` minimises nothing", model->name.text)) {
+      pm_diag_help(lw->diags, "end it with `minimize mean[...](...)`");
+    }
+  } else if (lw->loss.kind == PM_V_NODE) {
+    bind_results(lw, fn);
+  }
+  lw->frame = NULL;
+  lw->scope = &lw->main->globals;
+}

@@ -1,0 +1,49 @@
+// Communicators: collectives among the ranks of a program. One PmComm is one rank's end of it.
+//
+// Every implementation passes tests/runtime/test_comm.c. Reductions run in member order, so results are the same bits on
+// every rank and in every run. A rank that waits longer than the deadline, or whose peer failed, gets a status that
+// names the rank, the step, the collective and its source line; from then on every call on every rank fails at once.
+#ifndef PM_RUNTIME_COMM_H
+#define PM_RUNTIME_COMM_H
+
+#include "runtime/program.h"
+
+typedef struct PmComm PmComm;
+
+typedef struct PmCommCall {
+  const PmColl *coll;
+  char *src, *dst;
+  // For messages:
+  const char *op;        // the step's
+  const PmProgLoc *loc;  // NULL: none
+  int64_t step;          // of the training run
+} PmCommCall;
+
+typedef struct PmCommVtbl {
+  const char *name;
+  PmStatus *(*run)(PmComm *comm, const PmCommCall *call);
+  // Tells the other ranks that this one cannot go on.
+  void (*fail)(PmComm *comm, const char *why);
+} PmCommVtbl;
+
+struct PmComm {
+  const PmCommVtbl *vtbl;
+  int64_t rank;
+};
+
+typedef struct PmCommOptions {
+  double warn_s, deadline_s;  // waiting longer than warn_s is reported once a call, deadline_s ends the run; 0: defaults
+  // Called from a rank's thread with a warning, or once when the run fails (`failed`). NULL: warnings go to stderr.
+  void (*report)(void *context, bool failed, const char *text);
+  void *context;
+} PmCommOptions;
+
+#define PM_COMM_WARN_S 30.0
+#define PM_COMM_DEADLINE_S 300.0
+
+// One thread a rank in this process: `out_comms[rank]` for every rank of the program. Every group that the program's
+// collectives need is made here. The program must outlive the comms.
+PM_MUST_CHECK PmStatus *pm_comm_local_create(const PmProgram *p, const PmCommOptions *options, PmComm **out_comms);
+void pm_comm_local_destroy(PmComm **comms);  // all of them, by the array's first element
+
+#endif
