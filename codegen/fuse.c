@@ -1,7 +1,8 @@
 // Fusion: which kernel computes which node, and what is stored.
 //
 // 1. Forwards, each node that kernels compute gets a home: the latest kernel that works on the same space, is connected
-//    with it (reads its values or shares a large operand) and stands after all that the node needs; else a new kernel.
+//    with it (reads its values, shares a large operand, or sums columns of the same space) and stands after all that the
+//    node needs; else a new kernel.
 //    A kernel is pointwise (no looped axes), a row kernel (the looped axes are physically inner: reductions and what
 //    uses them share one pass over rows) or a column kernel (the looped axes lead).
 // 2. A value is stored when something outside of kernels reads it. Beyond that a kernel that needs a value of another
@@ -180,7 +181,7 @@ static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const De
   PmCgDim t[PM_CG_RANK];
   const int32_t n_t = pm_cg_space(r, n, t);
   if (k->kind != PM_CG_KERNEL || k->n_nodes >= max_nodes || k->host != is_host(r, n)) return false;
-  bool reads_it = false, shares = n_t == 0 && k->n_space == 0;
+  bool reads_it = false, shares = (n_t == 0 && k->n_space == 0) || (k->column && n->op == PM_OP_reduce);
   int32_t n_ext = k->n_ext;
   for (int32_t i = 0; i < d->n; i++) {
     const PmCgInfo *u = &r->info[d->v[i]];
@@ -191,7 +192,7 @@ static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const De
     }
     if (u->ready >= item) return false;
     const bool known = has_ext(k, d->v[i]);
-    shares = shares || (known && r->values[d->v[i]].rank > 1 && r->values[d->v[i]].rank == n_t);
+    shares = shares || (known && r->values[d->v[i]].rank > 1);
     n_ext += !known;
   }
   if (n_ext > MAX_EXT || (!reads_it && !shares)) return false;

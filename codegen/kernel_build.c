@@ -5,11 +5,6 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
-static const int8_t N_IN[] = {
-#define INSTR(name, text, n_in, what) n_in,
-#include "runtime/instrs.def"
-};
-
 static bool has_value(uint8_t op) {
   return op != PM_I_STORE && op != PM_I_STORE_ADD && op != PM_I_LOOP && op != PM_I_END;
 }
@@ -147,10 +142,11 @@ int32_t pm_kb_acc(PmKBuilder *kb, PmReduceKind kind, PmKDtype dtype, int32_t val
 
 // Asserts that every operand is there and has the dtype that the instruction takes.
 static void check_operands(const PmKBuilder *kb, const PmInstr *in) {
+  const int32_t n_in = pm_instr_n_in((PmInstrOp)in->op);
   const int32_t operands[] = {in->a, in->b, in->c};
   for (int32_t i = 0; i < 3; i++) {
-    if (i >= N_IN[in->op]) {
-      PM_ASSERT(operands[i] < 0, "kernel %s: instruction %d takes %d operands", kb->k->name, in->op, N_IN[in->op]);
+    if (i >= n_in) {
+      PM_ASSERT(operands[i] < 0, "kernel %s: instruction %d takes %d operands", kb->k->name, in->op, n_in);
       continue;
     }
     PM_ASSERT(operands[i] >= 0 && operands[i] < kb->k->n_instrs, "kernel %s: instruction %d lacks operand %d", kb->k->name,

@@ -18,7 +18,6 @@ typedef struct PmCgLower {
 void pm_cg_lower_body(PmCgLower *lw);
 // The hook of the node's op.
 void pm_cg_lower_node(PmCgLower *lw, const PmNode *n);
-PmCgValue pm_cg_local(PmCg *cg, const PmType *t);
 // First global index that a rank holds of the dim.
 PmCoordTerm pm_cg_offset(const PmCg *cg, const PmDim *d);
 // A collective as contiguous exchange, with the splits, transposes and merges that it needs around it.

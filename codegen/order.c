@@ -272,15 +272,21 @@ void pm_cg_orders(PmCg *cg, PmCgRegion *r) {
   }
 }
 
+// Gradients by their name; what has an axis over the members of a group is staging for a collective.
+static PmOwner owner(const PmCg *cg, const PmCgValue *v) {
+  for (int32_t i = 0; i < v->rank; i++)
+    if (v->dims[i].axis >= cg->m->n_axes) return PM_OWN_COMM;
+  return v->name && strncmp(v->name, "d(", 2) == 0 ? PM_OWN_GRAD : PM_OWN_ACT;
+}
+
 static void compute_view(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
   const PmCgNode *n = pm_cg_def(r, v);
   const PmCgValue *x = &r->values[v];
   PmCgInfo *info = &r->info[v];
   *out = (PmCgView){.buf = PM_NONE};
   if (pm_cg_has_step(r, v) || info->stored) {
-    const bool grad = x->name && strncmp(x->name, "d(", 2) == 0;
     pm_cg_canonical(x, info->order, out->stride);
-    out->buf = n ? pm_cg_buf(cg, r, (PmKDtype)x->dtype, pm_cg_elements(x), grad ? PM_OWN_GRAD : PM_OWN_ACT, x->name) : v;
+    out->buf = n ? pm_cg_buf(cg, r, (PmKDtype)x->dtype, pm_cg_elements(x), owner(cg, x), x->name) : v;
   } else if (pm_cg_is_view(r, n)) {
     const PmCgView *in = pm_cg_view(cg, r, n->in[0]);
     if (in->buf == PM_NONE) return;

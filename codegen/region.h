@@ -199,6 +199,8 @@ PmCgStep *pm_cg_step(PmCg *cg, PmCgRegion *r, PmCgStepKind kind, int32_t n_refs)
 // ---- lower*.c: IR -> nodes -----------------------------------------------------------------------------------------------
 // The region of an entry function or of a repeat's body.
 PmCgRegion *pm_cg_lower(PmCg *cg, PmFnId fn);
+// The local shape of a type.
+PmCgValue pm_cg_local(PmCg *cg, const PmType *t);
 
 // ---- exact.c -------------------------------------------------------------------------------------------------------------
 // Constants, exact numbers and their ranges: fills those fields of r->info.
@@ -233,7 +235,11 @@ bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n);
 // Items -> steps. False when a kernel passes a limit of program.h: fuse less.
 bool pm_cg_emit(PmCg *cg, PmCgRegion *r);
 bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item);
+bool pm_cg_emit_scatter(PmCg *cg, PmCgRegion *r, int32_t item);
 void pm_cg_emit_dot(PmCg *cg, PmCgRegion *r, int32_t item);
+const char *pm_cg_dot_text(const PmCg *cg, const PmCgNode *n);  // "dot[embed]"
+// Zeros for a whole virtual buffer.
+void pm_cg_emit_fill(PmCg *cg, PmCgRegion *r, int32_t buf, int32_t loc);
 // dst[...] = src[...] over `extent`; strides in elements.
 void pm_cg_emit_copy(PmCg *cg, PmCgRegion *r, PmKDtype dtype, const int64_t *extent, int32_t rank, PmCgRef src,
                      const int64_t *src_stride, PmCgRef dst, const int64_t *dst_stride, const char *op, int32_t loc);

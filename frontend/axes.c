@@ -87,6 +87,13 @@ PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size) {
   return axis;
 }
 
+PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc) {
+  PmModule *m = lw->m;
+  m->axes = pm_grow(m->arena, m->axes, m->n_axes, &m->cap_axes, sizeof *m->axes);
+  m->axes[m->n_axes] = (PmAxis){.name = name, .size = size, .loc = loc};
+  return m->n_axes++;
+}
+
 bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t) {
   bool ok = true;
   for (int32_t i = 0; i < names->n; i++) {

@@ -109,13 +109,16 @@ static void exec_add(PmLower *lw, const PmStmt *s) {
 }
 
 static void exec_return(PmLower *lw, const PmStmt *s) {
-  lw->returned = true;
-  lw->result_exprs = s->values;
-  if (at_block_level(lw->scope) && (!lw->scope->inst->block || lw->scope->inst->path != lw->scope->path)) {
+  const PmScope *here = lw->scope;
+  bool in_block = at_block_level(here) && here->inst->block && !here->inst->is_turn;
+  if (here->kind != PM_SCOPE_FN && !in_block) {
     pm_lw_error(lw, PM_E_PROGRAM, s->span, "`return` stands in functions and blocks");
+    return;
   }
+  lw->returned = true;
   if (s->values.n == 1) {
     lw->result = pm_lw_eval(lw, s->values.items[0]);
+    lw->result_exprs = s->values;
     return;
   }
   PmVal v = {.kind = PM_V_TUPLE, .n = s->values.n, .id = PM_NONE};
@@ -125,6 +128,7 @@ static void exec_return(PmLower *lw, const PmStmt *s) {
     if (v.items[i].kind == PM_V_ERROR) v.kind = PM_V_ERROR;
   }
   lw->result = v;
+  lw->result_exprs = s->values;
 }
 
 static PmVal scalar_result(PmLower *lw, const PmStmt *s, const char *what) {

@@ -156,6 +156,19 @@ PmVal pm_lw_split(PmLower *lw, const PmCall *c) {
   return pm_val_node(pm_b_split(&lw->frame->b, v.id, from[0], to, n), v.exact);
 }
 
+// The type with the merged axes side by side, major first, where the minor one stands: then a merge moves no element.
+static PmType side_by_side(const PmType *t, const PmAxisId *from, int32_t n) {
+  PmType out = pm_type_scalar((PmDtype)t->dtype);
+  out.index_of = t->index_of;
+  for (int32_t i = 0; i < t->rank; i++) {
+    bool merged = false;
+    for (int32_t k = 0; k < n; k++) merged = merged || from[k] == t->dims[i].axis;
+    if (!merged) pm_type_add(&out, t->dims[i].axis);
+    for (int32_t k = 0; t->dims[i].axis == from[n - 1] && k < n; k++) pm_type_add(&out, from[k]);
+  }
+  return out;
+}
+
 PmVal pm_lw_merge(PmLower *lw, const PmCall *c) {
   PmVal v;
   PmAxisId from[PM_MAX_RANK];
@@ -172,6 +185,7 @@ PmVal pm_lw_merge(PmLower *lw, const PmCall *c) {
   PmAxisId to = pm_lw_target_axis(lw, c->to->items[0].value, size);
   if (to == PM_NONE || !axis_free(lw, c, &t, from, n, to, c->to->items[0].value->span)) return PM_ERROR_VAL;
   pm_lw_at(lw, c->expr->span);
+  v.id = pm_b_broadcast(&lw->frame->b, v.id, side_by_side(&t, from, n));
   return pm_val_node(pm_b_merge(&lw->frame->b, v.id, from, n, to), v.exact);
 }
 

@@ -9,6 +9,17 @@ const char *pm_lw_path(PmLower *lw, const char *path, const char *name) {
   return *path ? pm_intern_printf(lw->names, "%s.%s", path, name) : name;
 }
 
+PmVarId pm_lw_add_var(PmLower *lw, PmVar v) {
+  v.path = pm_intern(lw->names, v.path);
+  if (!lw->paths) lw->paths = pm_scope_new(lw, NULL, PM_SCOPE_FILE, NULL, "");
+  if (pm_scope_find_here(lw->paths, v.path)) return PM_NONE;
+  pm_scope_put(lw, lw->paths, pm_sym_value(v.path, PM_ERROR_VAL, PM_NO_SPAN));
+  PmModule *m = lw->m;
+  m->vars = pm_grow(m->arena, m->vars, m->n_vars, &m->cap_vars, sizeof *m->vars);
+  m->vars[m->n_vars] = v;
+  return m->n_vars++;
+}
+
 // One number argument of normal(s) and uniform(s).
 static bool init_arg(PmLower *lw, const PmExpr *e, const char *what, double *out) {
   if (e->args.n != 1 || e->args.items[0].name.text) {
@@ -18,7 +29,7 @@ static bool init_arg(PmLower *lw, const PmExpr *e, const char *what, double *out
   return pm_lw_eval_num(lw, e->args.items[0].value, what, out);
 }
 
-static bool init_of(PmLower *lw, const PmExpr *e, PmVar *v) {
+bool pm_lw_init(PmLower *lw, const PmExpr *e, PmVar *v) {
   const PmExpr *f = e->kind == PM_X_CALL ? e->a : e;
   const char *name = f->kind == PM_X_NAME && !pm_scope_find(lw->scope, f->name) ? f->name : "";
   v->init = PM_INIT_CONST;
@@ -64,10 +75,8 @@ static void add_var(PmLower *lw, PmInst *inst, const PmDecl *d, PmVar v, bool ok
   PmSym sym = pm_sym_value(d->name.text, pm_val_node(PM_NONE, false), d->name.span);
   sym.fixed = true;
   if (!pm_scope_add(lw, lw->scope, sym)) return;
-  if (ok && pm_module_find_var(lw->m, v.path) != PM_NONE) {
-    if (pm_lw_error(lw, PM_E_REDEFINED, d->name.span, "the path `%s` is taken by another parameter", v.path)) {
-      pm_diag_help(lw->diags, "give one of them another name, or put it into a `block`");
-    }
+  if (ok && strcmp(v.path, "step") == 0) {
+    pm_lw_error(lw, PM_E_REDEFINED, d->name.span, "`step` is the number of the training step; choose another name");
     ok = false;
   }
   if (ok && lw->m->n_vars >= MAX_VARS) {
@@ -75,7 +84,15 @@ static void add_var(PmLower *lw, PmInst *inst, const PmDecl *d, PmVar v, bool ok
     lw->stopped = true;
     ok = false;
   }
-  if (ok) iv.var = pm_module_add_var(lw->m, v);
+  if (ok) iv.var = pm_lw_add_var(lw, v);
+  if (iv.var != PM_NONE) {
+    lw->var_repeats = pm_grow(lw->arena, lw->var_repeats, lw->n_var_repeats, &lw->cap_var_repeats, sizeof(int32_t));
+    lw->var_repeats[lw->n_var_repeats++] = inst->n_repeats;
+  } else if (ok) {
+    if (pm_lw_error(lw, PM_E_REDEFINED, d->name.span, "the path `%s` is taken by another parameter", v.path)) {
+      pm_diag_help(lw->diags, "give one of them another name, or put it into a `block`");
+    }
+  }
   inst->vars = pm_grow(lw->arena, inst->vars, inst->n_vars, &inst->cap_vars, sizeof *inst->vars);
   inst->vars[inst->n_vars++] = iv;
 }
@@ -89,7 +106,7 @@ static void declare_params(PmLower *lw, PmInst *inst, const PmStmt *s) {
     }
     init_ok = false;
   } else {
-    init_ok = init_of(lw, s->value, &v);
+    init_ok = pm_lw_init(lw, s->value, &v);
   }
   for (int32_t i = 0; i < s->decls.n; i++) {
     const PmDecl *d = &s->decls.items[i];
@@ -219,7 +236,7 @@ static void declare_sub(PmLower *lw, PmInst *inst, const PmStmt *s) {
 
 static void declare_repeat(PmLower *lw, PmInst *inst, const PmStmt *s) {
   PmInst *inner = PM_NEW(lw->arena, PmInst);
-  *inner = (PmInst){.path = pm_lw_path(lw, inst->path, s->of.text), .block = inst->block, .unit = inst->unit};
+  *inner = (PmInst){.path = pm_lw_path(lw, inst->path, s->of.text), .block = inst->block, .unit = inst->unit, .is_turn = true};
   memcpy(inner->repeats, inst->repeats, sizeof inner->repeats);
   inner->n_repeats = inst->n_repeats;
   inst->inner = pm_grow(lw->arena, inst->inner, inst->n_inner, &inst->cap_inner, sizeof *inst->inner);
@@ -241,6 +258,15 @@ static void declare_repeat(PmLower *lw, PmInst *inst, const PmStmt *s) {
   declare_inside(lw, inner, scope, &s->body);
 }
 
+// Values have no number yet: an initial value that uses one is told so.
+static void declare_values(PmLower *lw, const PmNames *names) {
+  for (int32_t i = 0; i < names->n; i++) {
+    PmName name = names->items[i];
+    if (pm_scope_find(lw->scope, name.text)) continue;
+    pm_scope_put(lw, lw->scope, pm_sym_value(name.text, pm_val_node(PM_NONE, false), name.span));
+  }
+}
+
 static void declare(PmLower *lw, PmInst *inst, const PmStmts *stmts) {
   for (int32_t i = 0; i < stmts->n && !lw->stopped; i++) {
     const PmStmt *s = &stmts->items[i];
@@ -248,6 +274,7 @@ static void declare(PmLower *lw, PmInst *inst, const PmStmts *stmts) {
     if (s->kind == PM_ST_INPUT) declare_input(lw, inst, s);
     if (s->kind == PM_ST_SUB) declare_sub(lw, inst, s);
     if (s->kind == PM_ST_REPEAT) declare_repeat(lw, inst, s);
+    if (s->kind == PM_ST_ASSIGN) declare_values(lw, &s->names);
   }
 }
 

@@ -105,8 +105,17 @@ struct PmInst {
   PmInstRepeat *inner;
   int32_t n_inner, cap_inner;
   PmVarId var_lo, var_hi;  // variables declared inside, subtrees included
+  bool is_turn;  // the body of a repeat
   bool failed;
 };
+
+// A `--set` of the command line.
+typedef struct PmSetting {
+  const char *kind;  // "axis", "const", "train", or NULL: either of the first two
+  PmName name;
+  const PmExpr *value;
+  bool used;
+} PmSetting;
 
 // A function under construction.
 typedef struct PmFrame {
@@ -147,13 +156,21 @@ typedef struct PmLower {
   PmVal *schedule_step;   // while the schedule is lowered: what `step` and `steps` mean
   PmVal *schedule_steps;
   PmSpan user_call;       // place of the user's call while an inlined function of std is walked; file -1: none
+  PmSpan last_loc_span;   // the newest place that was turned into a line and column
+  PmLoc last_loc;
   const char **later;     // constructs already reported as not supported
   int32_t n_later, cap_later;
   PmSpan *reported;       // places of errors, so that a body that is walked twice reports once
   int32_t n_reported, cap_reported;
+  int32_t *var_repeats;   // by variable: how many of its first axes are repeat axes
+  int32_t n_var_repeats, cap_var_repeats;
+  PmScope *paths;         // of the variables
+  PmSetting *settings;
+  int32_t n_settings;
   int32_t depth;
   int64_t work;
   bool stopped;
+  bool broken;            // a text has syntax errors
   const PmStmt *minimize;
   PmVal loss;
   PmVal *reports;
@@ -197,6 +214,8 @@ PmAxisId pm_lw_axis_name(PmLower *lw, PmName name);
 bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
 // The declared axis of that name, or a new local one of `size` (0: must be declared).
 PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
+// Appends an axis of the main file, whose names are known to be unique.
+PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc);
 bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t);
 
 // value.c
@@ -258,6 +277,9 @@ PmFrame *pm_lw_frame(PmLower *lw, PmFnId fn, PmSpan span);  // becomes the curre
 
 // inst.c
 PmInst *pm_inst_model(PmLower *lw, const PmItem *model);
+// Appends a variable; PM_NONE when its path is taken. Takes constant time, where pm_module_add_var looks through all.
+PmVarId pm_lw_add_var(PmLower *lw, PmVar v);
+bool pm_lw_init(PmLower *lw, const PmExpr *e, PmVar *v);  // the initial value after `~`
 
 // block.c
 void pm_lw_stmts(PmLower *lw, const PmStmts *stmts);
@@ -285,10 +307,12 @@ void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmEntries *overrides);
 void pm_lw_plans(PmLower *lw, PmPlanText *out_text);
 
 // unit.c
-PmStatus *pm_lw_load_main(PmLower *lw, const char *path);
+// Reads the main file and what it imports; resolves axes, constants, functions and blocks.
+PM_MUST_CHECK PmStatus *pm_lw_load_main(PmLower *lw, const char *path);
 // A text of the command line becomes a source named `origin`.
 bool pm_lw_parse_option(PmLower *lw, const char *origin, const char *text, PmTextForm form, PmText *out);
 // The value that --set gives to `kind`.NAME, or `own`.
+void pm_lw_read_settings(PmLower *lw);
 const PmExpr *pm_lw_setting(PmLower *lw, const char *kind, const char *name, const PmExpr *own);
 void pm_lw_check_settings(PmLower *lw);
 

@@ -5,14 +5,35 @@
 
 // Past this many errors the rest says little, and the walk ends.
 #define MAX_ERRORS 60
-#define MAX_WORK 4000000
+#define MAX_WORK 1000000
 
-bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) {
+static bool was_reported(const PmLower *lw, PmSpan span) {
   for (int32_t i = 0; i < lw->n_reported; i++) {
-    if (lw->reported[i].file == span.file && lw->reported[i].lo == span.lo) return false;
+    if (lw->reported[i].file == span.file && lw->reported[i].lo == span.lo) return true;
   }
+  return false;
+}
+
+static void remember(PmLower *lw, PmSpan span) {
   lw->reported = pm_grow(lw->arena, lw->reported, lw->n_reported, &lw->cap_reported, sizeof *lw->reported);
   lw->reported[lw->n_reported++] = span;
+}
+
+// The newest call out of another file, through which the walk came to `span`; file -1: none.
+static PmSpan call_from_outside(const PmLower *lw, PmSpan span) {
+  for (int32_t i = lw->n_active - 1; i >= 0; i--) {
+    PmSpan call = lw->active_calls[i];
+    if (call.file >= 0 && call.file != span.file) return call;
+  }
+  return PM_NO_SPAN;
+}
+
+bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) {
+  // An error inside a function of another file has its cause in the call that led there: one error a call.
+  PmSpan call = call_from_outside(lw, span);
+  if (was_reported(lw, span) || (call.file >= 0 && was_reported(lw, call))) return false;
+  remember(lw, span);
+  if (call.file >= 0) remember(lw, call);
   if (lw->n_reported >= MAX_ERRORS) lw->stopped = true;
   PmBuf text;
   pm_buf_init(&text);
@@ -22,13 +43,7 @@ bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...
   va_end(ap);
   pm_diag(lw->diags, code, span, "%s", pm_buf_str(&text));
   pm_buf_deinit(&text);
-  // An error inside a function of another file means little without the call that led there.
-  for (int32_t i = lw->n_active - 1; i >= 0; i--) {
-    PmSpan call = lw->active_calls[i];
-    if (call.file < 0 || call.file == span.file) continue;
-    pm_diag_label(lw->diags, call, "in `%s`, called here", lw->active[i]->name.text);
-    break;
-  }
+  if (call.file >= 0) pm_diag_label(lw->diags, call, "called here");
   return true;
 }
 
@@ -80,8 +95,23 @@ const char *pm_lw_val_axes(PmLower *lw, const PmVal *v) {
 PmLoc pm_lw_loc(PmLower *lw, PmSpan span) {
   if (lw->user_call.file >= 0) span = lw->user_call;
   if (span.file < 0) return (PmLoc){0};
-  PmLoc loc = {.path = pm_intern(lw->names, lw->sources->files[span.file].path)};
-  pm_sources_line_col(lw->sources, span.file, span.lo, &loc.line, &loc.col);
+  const PmSourceFile *file = &lw->sources->files[span.file];
+  PmLoc loc = {.path = pm_intern(lw->names, file->path)};
+  // Columns are counted from the start of the line, and a hostile file has one line of a million names: go on from the
+  // newest place where that is possible.
+  PmSpan last = lw->last_loc_span;
+  int32_t line = lw->last_loc.line;
+  bool same_line = last.file == span.file && line > 0 && span.lo >= last.lo &&
+                   (line == file->n_lines || span.lo < file->line_starts[line]);
+  if (same_line) {
+    loc.line = line;
+    loc.col = lw->last_loc.col;
+    for (int32_t i = last.lo; i < span.lo; i++) loc.col += ((unsigned char)file->text[i] & 0xc0) != 0x80;
+  } else {
+    pm_sources_line_col(lw->sources, span.file, span.lo, &loc.line, &loc.col);
+  }
+  lw->last_loc_span = span;
+  lw->last_loc = loc;
   return loc;
 }
 

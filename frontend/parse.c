@@ -26,6 +26,8 @@ static bool ends_statement(int token) {
 }
 
 static int give(PmParse *p, int token, PmSpan span) {
+  // Told here so late that the parser has seen the `;` that ended the damaged statement.
+  if (p->last == SEMI) p->bad_text = false;
   p->last = token;
   p->last_span = span;
   return token;
@@ -34,6 +36,7 @@ static int give(PmParse *p, int token, PmSpan span) {
 // The `;` that a line end stands for lies at the end of the line that it ends.
 static int insert_semicolon(PmParse *p, PmSpan *span) {
   p->inserted = true;
+  p->recovering = false;
   *span = (PmSpan){p->file, p->last_span.hi, p->last_span.hi};
   return give(p, SEMI, *span);
 }
@@ -71,6 +74,7 @@ int pm_scan_next(union PmSemantic *value, PmSpan *span, PmParse *p) {
     int token = pm_scan_token(value, span, p);
     if (token <= 0 && token != PM_NEWLINE) *span = (PmSpan){p->file, p->at, p->at};
     if (token == PM_NEWLINE) {
+      if (p->recovering) p->parens = 0;
       if (p->parens == 0 && ends_statement(p->last)) return insert_semicolon(p, span);
       continue;
     }

@@ -22,8 +22,10 @@ typedef struct PmParse {
   bool inserted;      // the newest token is a `;` that the text does not have
   int32_t parens;     // open ( and [
   int32_t depth;      // open ( [ {
+  bool recovering;    // after a syntax error: the next line end ends the statement, whatever is open
   bool stopped;       // a limit was hit: no more tokens, no more messages
   bool failed;
+  bool bad_text;      // a character of this statement was refused: what the grammar says of the rest is noise
 } PmParse;
 
 // Tree builders: they compute spans and depths, and stop the parse where a tree gets too deep.

@@ -380,6 +380,8 @@ static void put_found(PmBuf *out, const PmParse *p, PmSpan span, yysymbol_kind_t
 }
 
 static int yyreport_syntax_error(const yypcontext_t *ctx, PmParse *p) {
+  p->recovering = true;
+  if (p->bad_text) return 0;
   yysymbol_kind_t expected[YYNTOKENS];
   int n = yypcontext_expected_tokens(ctx, expected, YYNTOKENS);
   if (n < 0) return n;
@@ -413,7 +415,5 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, PmParse *p) {
   }
   pm_parse_error(p, *yypcontext_location(ctx), PM_E_SYNTAX, "%s", pm_buf_str(&text));
   pm_buf_deinit(&text);
-  // Whatever was open belongs to the damaged statement: the next line end must end it.
-  p->parens = 0;
   return 0;
 }

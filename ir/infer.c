@@ -311,7 +311,8 @@ bool pm_rule_reduce(PmRuleCall *c) {
     if (summed ? !pm_leave_partials(c, &c->in->dims[i].split, c->attr->kind) : !pm_out_dim(c, c->in, i)) return false;
   }
   for (int32_t i = 0; c->local && i < c->in->n_partial; i++) {
-    if (c->in->partial[i].kind != c->attr->kind) return pm_refuse(c, "a partial sum does not pass a max, nor a max a sum");
+    if (c->in->partial[i].kind != c->attr->kind)
+      return pm_refuse(c, "a partial sum does not pass a max, nor a max a sum");
   }
   return pm_pass_partials(c, c->in);
 }
@@ -369,8 +370,15 @@ bool pm_infer(const PmModule *m, PmOp op, const PmAttr *attr, const PmType *in, 
 #define TYPE(fn) pm_rule_##fn,
 #include "ir/ops.def"
   };
-  PmRuleCall c = {.m = m, .attr = attr, .in = in, .n_in = n_in, .given = given, .out = out_types, .n_out = n_out,
-                  .why = why, .local = m->stage == PM_STAGE_LOCAL};
+  PmRuleCall c = {.m = m,
+                  .attr = attr,
+                  .in = in,
+                  .n_in = n_in,
+                  .given = given,
+                  .out = out_types,
+                  .n_out = n_out,
+                  .why = why,
+                  .local = m->stage == PM_STAGE_LOCAL};
   if ((unsigned)op >= PM_OP_COUNT) return pm_refuse(&c, "no such op");
   if (!operands_valid(&c, op) || !rules[op](&c)) return false;
   for (int32_t i = 0; i < n_out; i++) {

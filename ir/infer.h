@@ -1,8 +1,8 @@
 // What the type rules of ir/infer*.c share.
 //
 // A rule reads operand types, attributes and the given type, all of them already checked for memory safety (axis and
-// mesh ids in range, no duplicates), and writes c->out. It computes placements at every stage; only at stage LOCAL does a
-// clash count, and pm_infer clears the placement of the results at the other stages.
+// mesh ids in range, no duplicates), and writes c->out. It computes placements at every stage; only at stage LOCAL does
+// a clash count, and pm_infer clears the placement of the results at the other stages.
 #ifndef PM_IR_INFER_H
 #define PM_IR_INFER_H
 

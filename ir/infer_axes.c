@@ -23,7 +23,8 @@ bool pm_rule_rename(PmRuleCall *c) {
   for (int32_t i = 0; i < a->n_axes; i++) {
     if (!pm_need_axis(c, c->in, a->axes[i])) return false;
     if (c->m->axes[a->axes[i]].size != c->m->axes[a->to[i]].size) {
-      return pm_refuse(c, "axes %s and %s have different sizes", pm_axis_text(c, a->axes[i]), pm_axis_text(c, a->to[i]));
+      return pm_refuse(c, "axes %s and %s have different sizes", pm_axis_text(c, a->axes[i]),
+                       pm_axis_text(c, a->to[i]));
     }
   }
   for (int32_t i = 0; i < c->in->rank; i++) {
@@ -278,7 +279,8 @@ static bool pop_split(PmRuleCall *c, int32_t at) {
   int32_t n = c->attr->n_mesh;
   for (int32_t i = 0; i < n; i++) {
     if (n > s->n || s->mesh[s->n - n + i] != c->attr->mesh[i]) {
-      return pm_refuse(c, "the split of axis %s does not end with these mesh axes", pm_axis_text(c, c->out->dims[at].axis));
+      return pm_refuse(c, "the split of axis %s does not end with these mesh axes",
+                       pm_axis_text(c, c->out->dims[at].axis));
     }
   }
   for (int32_t i = 0; i < n; i++) s->mesh[--s->n] = 0;
@@ -316,9 +318,7 @@ bool pm_rule_all_reduce(PmRuleCall *c) {
   return drop_partials(c);
 }
 
-bool pm_rule_all_gather(PmRuleCall *c) {
-  return one_axis(c) && pop_split(c, pm_type_find(c->in, c->attr->axes[0]));
-}
+bool pm_rule_all_gather(PmRuleCall *c) { return one_axis(c) && pop_split(c, pm_type_find(c->in, c->attr->axes[0])); }
 
 bool pm_rule_reduce_scatter(PmRuleCall *c) {
   return one_axis(c) && drop_partials(c) && push_split(c, pm_type_find(c->in, c->attr->axes[0]));
@@ -331,6 +331,4 @@ bool pm_rule_all_to_all(PmRuleCall *c) {
   return pop_split(c, pm_type_find(c->in, c->attr->axes[0])) && push_split(c, pm_type_find(c->in, c->attr->to[0]));
 }
 
-bool pm_rule_slice(PmRuleCall *c) {
-  return one_axis(c) && push_split(c, pm_type_find(c->in, c->attr->axes[0]));
-}
+bool pm_rule_slice(PmRuleCall *c) { return one_axis(c) && push_split(c, pm_type_find(c->in, c->attr->axes[0])); }

@@ -30,17 +30,17 @@ PmTensor pm_tensor_new(PmArena *arena, const PmModule *m, const PmType *type) {
 void pm_var_init(const PmModule *m, PmVarId id, uint64_t seed, double *out_global) {
   const PmVar *v = &m->vars[id];
   uint64_t key = pm_random_key(seed, v->path);
-  float width = (float)v->init_value;
   int64_t n;
   bool ok = pm_type_elements(m, &v->type, &n);
   PM_ASSERT(ok, "variable %s has too many elements", v->path);
   for (int64_t i = 0; i < n; i++) {
     double x = 0;
     if (v->init == PM_INIT_CONST) x = v->init_value;
-    if (v->init == PM_INIT_NORMAL) x = (double)(width * pm_random_normal(key, 0, (uint64_t)i));
-    if (v->init == PM_INIT_UNIFORM) x = (double)(width * (float)(2 * pm_random_uniform(key, 0, (uint64_t)i) - 1));
+    if (v->init == PM_INIT_NORMAL) x = v->init_value * (double)pm_random_normal(key, 0, (uint64_t)i);
+    if (v->init == PM_INIT_UNIFORM) x = v->init_value * (2 * pm_random_uniform(key, 0, (uint64_t)i) - 1);
     out_global[i] = x;
   }
+  pm_interp_round(PM_INTERP_EXACT, (PmDtype)v->type.dtype, out_global, n);
 }
 
 PmStatus *pm_interp_alloc(PmInterp *ip, const PmType *type, PmTensor *out) {

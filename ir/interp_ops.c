@@ -140,8 +140,8 @@ PmStatus *pm_eval_stack(PmEval *e) {
   for (int32_t k = 0; k < e->node->n_in; k++) {
     PmNd nd = {0};
     for (int32_t i = 1; i < e->out->type.rank; i++) {
-      pm_nd_dim(&nd, pm_local_size(m, &e->out->type, i),
-                pm_axis_stride(m, &e->in[k]->type, e->out->type.dims[i].axis), 0, 0);
+      pm_nd_dim(&nd, pm_local_size(m, &e->out->type, i), pm_axis_stride(m, &e->in[k]->type, e->out->type.dims[i].axis),
+                0, 0);
     }
     gather_points(e, &nd, e->in[k], 0, k * e->in[k]->n);
   }

@@ -9,12 +9,16 @@ typedef struct OpRow {
   const char *name;
   int32_t n_in, n_out;
   uint32_t flags;
-  uint32_t fields;
 } OpRow;
 
 static const OpRow ops[] = {
-#define OP(name, n_in, n_out, flags) [PM_OP_##name] = {#name, n_in, n_out, flags,
-#define ATTR(fields) fields},
+#define OP(name, n_in, n_out, flags) [PM_OP_##name] = {#name, n_in, n_out, flags},
+#include "ir/ops.def"
+};
+
+static const uint32_t op_fields[] = {
+#define OP(name, n_in, n_out, flags) [PM_OP_##name] =
+#define ATTR(fields) fields,
 #include "ir/ops.def"
 };
 
@@ -27,7 +31,11 @@ const char *pm_op_name(PmOp op) { return op_row(op)->name; }
 uint32_t pm_op_flags(PmOp op) { return op_row(op)->flags; }
 int32_t pm_op_n_in(PmOp op) { return op_row(op)->n_in; }
 int32_t pm_op_n_out(PmOp op) { return op_row(op)->n_out; }
-uint32_t pm_op_fields(PmOp op) { return op_row(op)->fields; }
+
+uint32_t pm_op_fields(PmOp op) {
+  PM_ASSERT((unsigned)op < PM_OP_COUNT, "op %d", (int)op);
+  return op_fields[op];
+}
 
 PmOp pm_op_find(const char *name) {
   int32_t op = 0;
@@ -39,10 +47,10 @@ static double pm_max_nan(double a, double b) { return a != a || a > b ? a : b; }
 static double pm_min_nan(double a, double b) { return a != a || a < b ? a : b; }
 
 #define SCALAR(name, arity, out, linear) static double eval_##name(double a, double b, double c)
-#define EVAL(expr)               \
-  {                              \
-    (void)a, (void)b, (void)c;   \
-    return expr;                 \
+#define EVAL(expr)             \
+  {                            \
+    (void)a, (void)b, (void)c; \
+    return expr;               \
   }
 #include "ir/scalars.def"
 

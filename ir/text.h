@@ -1,4 +1,20 @@
 // Text form of a module: prints and reads back to itself, byte for byte. No addresses, times or hash order.
+//
+//   module local name="gpt" plan="zero1"
+//   axis batch 8 @"gpt.pmodel":3:5
+//   mesh data 2
+//   var "layer.w" param f32[embed:32, ff:64] normal(0.02) update="sgd"
+//   fn gpt.layer body {
+//     param %0 : f32[batch:8/data, embed:32] "x"!
+//     param %1 : f32[embed:32, ff:64] var="layer.w"
+//     %2 = dot[embed](%0, %1) : f32[batch:8/data, ff:64] "layer.h"! @"gpt.pmodel":12:5
+//     return %2
+//   }
+//
+// One statement a line; // begins a comment. A node is its results, its op with attributes in brackets (axes, -> new
+// axes, = index, / mesh axes), operands, result types, and a place. After a type stand the value's name and, when
+// placement rules may bind it, `!`. Values are numbered in the order of definition; functions stand after their callees
+// and dead ones are left out. Names that are not words are strings.
 #ifndef PM_IR_TEXT_H
 #define PM_IR_TEXT_H
 

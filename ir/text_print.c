@@ -8,8 +8,9 @@ const char *const pm_stage_words[PM_N_STAGES] = {
     [PM_STAGE_LOGICAL] = "logical", [PM_STAGE_PLACED] = "placed", [PM_STAGE_LOCAL] = "local"};
 
 const char *const pm_fn_kind_words[PM_N_FN_KINDS] = {
-    [PM_FN_MODEL] = "model",       [PM_FN_BODY] = "body", [PM_FN_COMPOSITE] = "composite", [PM_FN_UPDATE] = "update",
-    [PM_FN_SCHEDULE] = "schedule", [PM_FN_STEP] = "step", [PM_FN_EVAL] = "eval"};
+    [PM_FN_MODEL] = "model",   [PM_FN_BODY] = "body",         [PM_FN_COMPOSITE] = "composite",
+    [PM_FN_UPDATE] = "update", [PM_FN_SCHEDULE] = "schedule", [PM_FN_STEP] = "step",
+    [PM_FN_EVAL] = "eval"};
 
 const char *const pm_role_words[PM_ROLE_COUNT] = {
     [PM_ROLE_PARAM] = "param", [PM_ROLE_STATE] = "state", [PM_ROLE_ACT] = "act",
@@ -134,7 +135,8 @@ static void put_attr(const PmModule *m, const PmNode *node, PmBuf *out) {
   const PmAttr *a = &node->attr;
   uint32_t fields = pm_op_fields(node->op);
   if (fields & PM_A_FN) pm_buf_printf(out, ".%s", (unsigned)a->fn < PM_SCALAR_COUNT ? pm_scalar_name(a->fn) : "?");
-  if (fields & PM_A_KIND) pm_buf_printf(out, ".%s", (unsigned)a->kind < PM_REDUCE_COUNT ? pm_reduce_text(a->kind) : "?");
+  if (fields & PM_A_KIND)
+    pm_buf_printf(out, ".%s", (unsigned)a->kind < PM_REDUCE_COUNT ? pm_reduce_text(a->kind) : "?");
   if (fields & (PM_A_AXES | PM_A_TO | PM_A_MESH)) {
     pm_buf_putc(out, '[');
     if (fields & PM_A_AXES) put_axes(m, a->axes, a->n_axes, out);

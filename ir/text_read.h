@@ -12,7 +12,7 @@ typedef struct PmReader {
   PmArena scratch;  // dies with the reader
   PmArena node;     // reset at each node
   PmNameMap axes, vars, fns;
-  int32_t *depth;   // by function: how deep its calls nest
+  int32_t *depth;  // by function: how deep its calls nest
   int32_t cap_depth;
   PmBuf why;
 } PmReader;

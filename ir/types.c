@@ -88,9 +88,7 @@ void pm_type_clear_placement(PmType *t) {
   t->n_partial = 0;
 }
 
-bool pm_split_equal(const PmSplit *a, const PmSplit *b) {
-  return a->n == b->n && memcmp(a->mesh, b->mesh, a->n) == 0;
-}
+bool pm_split_equal(const PmSplit *a, const PmSplit *b) { return a->n == b->n && memcmp(a->mesh, b->mesh, a->n) == 0; }
 
 bool pm_split_has(const PmSplit *s, int32_t mesh) {
   for (int32_t i = 0; i < s->n; i++) {

@@ -1,5 +1,5 @@
-// Dead code: a value lives when a result that somebody uses depends on it. Liveness crosses calls, so that a callee loses
-// the parameters, results and carried values that none of its callers needs; all of it is one least fixed point.
+// Dead code: a value lives when a result that somebody uses depends on it. Liveness crosses calls, so that a callee
+// loses the parameters, results and carried values that none of its callers needs; all of it is one least fixed point.
 #include <string.h>
 
 #include "passes/simplify.h"
@@ -52,8 +52,8 @@ static void find_roots(Live *l, const PmFnId *order, int32_t n_order) {
   }
 }
 
-// Until `differentiate` has used them, the functions of a declared pair live as long as their composite, and the names of
-// all three signatures refer to each other.
+// Until `differentiate` has used them, the functions of a declared pair live as long as their composite, and the names
+// of all three signatures refer to each other.
 static void keep_pair(Live *l, PmFnId fn) {
   PmFnId fwd, bwd;
   if (l->m->step != PM_NONE || l->m->model == PM_NONE || !pm_declared_pair(l->m, fn, &fwd, &bwd)) return;

@@ -67,10 +67,12 @@ bool pm_grad_use_equal(const PmDiff *d, const PmGradUse *a, const PmGradUse *b);
 const PmFlow *pm_flow_forward(PmDiff *d, PmFnId fn, const bool *active);
 // Fills useful too.
 const PmFlow *pm_flow(PmDiff *d, PmFnId fn, const bool *active, const bool *seed);
-// The use that a call or repeat node makes of its callee, given what matters in the function around it. For a repeat the
-// carried flags are closed: what one turn makes active or needs, the next has.
+// The use that a call or repeat node makes of its callee, given what matters in the function around it. For a repeat
+// the carried flags are closed: what one turn makes active or needs, the next has.
 PmGradUse pm_flow_call(PmDiff *d, const PmNode *node, const bool *active, const bool *useful);
 
+// derive.c: fills fwd, bwd, args and grads of a pair whose use is set.
+PM_MUST_CHECK PmStatus *pm_grad_derive(PmDiff *d, PmGradPair *p);
 PM_MUST_CHECK PmStatus *pm_grad_pair(PmDiff *d, const PmGradUse *use, const PmGradPair **out);
 // f.fwd and f.bwd for a call of `fn` with the given active parameters and every float result seeded. use_declared: take
 // declared pairs where the module has them, instead of deriving all. INPUT when a declared pair does not fit.
@@ -89,11 +91,30 @@ typedef struct PmGrad {
   PmValueId **call_results;  // node of f -> all results of its forward call, in the draft
 } PmGrad;
 
+// A pair under construction: f.fwd is built but for its residual results; f.bwd is a draft whose parameters are all the
+// values of f.fwd that could be residuals, then cotangents.
+typedef struct PmGradDraft {
+  PmDiff *d;
+  PmGradPair *p;
+  PmFn f;                    // the primal function
+  PmBuilder b;               // of f.fwd
+  PmValueId *of_primal;      // value of f -> value of f.fwd
+  const PmGradPair **pairs;  // node of f -> pair, or NULL
+  PmValueId *first;          // node of f -> first result of its node in f.fwd
+  int32_t n_fwd;             // values of f.fwd
+  PmValueId *of_fwd;         // value of f.fwd -> draft
+  PmValueId *seeds;          // result of f -> the draft's parameter that is its cotangent, or PM_NONE
+} PmGradDraft;
+
+// residuals.c: gives f.fwd its results and f.bwd its final parameters; fills the pair's args.
+void pm_grad_close(PmGradDraft *w);
+
 bool pm_grad_wants(const PmGrad *g, PmValueId v);
 // Adds `d` to the cotangent of `v`; nothing when v wants none. The order of calls is the order of the sum.
 void pm_grad_add(PmGrad *g, PmValueId v, PmValueId d);
 // A permuted broadcast where the axes of `v` stand in another order than those of `type`, which it has all.
 PmValueId pm_grad_conform(PmGrad *g, PmValueId v, const PmType *type);
+const char *pm_grad_name(PmModule *m, const char *name);  // "d(<name>)"; NULL for NULL
 PmValueId pm_grad_splat(PmGrad *g, double v, PmValueId like);
 
 // Some hook passes a cotangent through this op or scalar function.

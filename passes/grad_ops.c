@@ -1,6 +1,6 @@
-// Gradients of the ops. A hook reads the cotangent of the node's result and adds one to each operand that wants it. Axes
-// may stand in any order in a cotangent: names make a transpose free. Exact order is needed where functions meet, and
-// pm_grad_conform makes it there.
+// Gradients of the ops. A hook reads the cotangent of the node's result and adds one to each operand that wants it.
+// Axes may stand in any order in a cotangent: names make a transpose free. Exact order is needed where functions meet,
+// and pm_grad_conform makes it there.
 #include "base/assert.h"
 #include "passes/grad.h"
 
@@ -96,7 +96,8 @@ static void grad_select(PmGrad *g, const PmNode *node) {
   PmType line = *pm_b_type(&g->b, pos);
   PmValueId hit = pm_b_map2(&g->b, PM_S_eq, pos, pm_b_splat(&g->b, (double)node->attr.index, &line));
   PmValueId c = pm_b_broadcast(&g->b, g->cot[node->out], x);
-  pm_grad_add(g, node->in[0], pm_b_map3(&g->b, PM_S_where, pm_b_broadcast(&g->b, hit, x), c, pm_b_splat(&g->b, 0.0, &x)));
+  pm_grad_add(g, node->in[0],
+              pm_b_map3(&g->b, PM_S_where, pm_b_broadcast(&g->b, hit, x), c, pm_b_splat(&g->b, 0.0, &x)));
 }
 
 static void grad_stack(PmGrad *g, const PmNode *node) {
@@ -107,17 +108,22 @@ static void grad_stack(PmGrad *g, const PmNode *node) {
 }
 
 static void grad_index(PmGrad *g, const PmNode *node) {
-  pm_grad_add(g, node->in[0], pm_b_scatter_add(&g->b, g->primal[node->in[1]], g->cot[node->out], node->attr.axes[0],
-                                               *primal_type(g, node->in[0])));
+  pm_grad_add(g, node->in[0],
+              pm_b_scatter_add(&g->b, g->primal[node->in[1]], g->cot[node->out], node->attr.axes[0],
+                               *primal_type(g, node->in[0])));
 }
 
 // The value that argument `a` of the callee's backward takes.
 static PmValueId argument(PmGrad *g, const PmNode *node, int32_t index, const PmGradArg *a) {
   switch (a->kind) {
-    case PM_ARG_PARAM: return g->primal[node->in[a->index]];
-    case PM_ARG_RESULT: return g->call_results[index][a->index];
-    case PM_ARG_ACC: return pm_b_splat(&g->b, 0.0, primal_type(g, node->in[a->index]));
-    case PM_ARG_COT: break;
+    case PM_ARG_PARAM:
+      return g->primal[node->in[a->index]];
+    case PM_ARG_RESULT:
+      return g->call_results[index][a->index];
+    case PM_ARG_ACC:
+      return pm_b_splat(&g->b, 0.0, primal_type(g, node->in[a->index]));
+    case PM_ARG_COT:
+      break;
   }
   PmValueId out = node->out + a->index;
   if (g->cot[out] == PM_NONE) return pm_b_splat(&g->b, 0.0, primal_type(g, out));
@@ -146,8 +152,8 @@ static void grad_repeat(PmGrad *g, const PmNode *node) {
   const PmGradPair *pair;
   PmValueId *in = arguments(g, node, &pair);
   if (!pair) return;
-  PmValueId d = pm_b_repeat(&g->b, pair->bwd, node->attr.axes[0], pair->bwd_carry, pair->bwd_inv, !node->attr.reverse, in,
-                            pair->n_args);
+  PmValueId d = pm_b_repeat(&g->b, pair->bwd, node->attr.axes[0], pair->bwd_carry, pair->bwd_inv, !node->attr.reverse,
+                            in, pair->n_args);
   for (int32_t i = 0; i < pair->n_grads; i++) pm_grad_add(g, node->in[pair->grads[i]], d + i);
 }
 

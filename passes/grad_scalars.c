@@ -1,7 +1,7 @@
 // Derivatives of the scalar functions. Each hook gives the cotangent of operand k from the cotangent `c` of the result.
 //
-// Where a derivative jumps: abs gives 0 at 0; max and min share a tie equally, as frameworks do. The branch of a `where`
-// that was not taken gets exactly 0, whatever the cotangent is there: a NaN or an infinity does not pass to it.
+// Where a derivative jumps: abs gives 0 at 0; max and min share a tie equally, as frameworks do. The branch of a
+// `where` that was not taken gets exactly 0, whatever the cotangent is there: a NaN or an infinity does not pass to it.
 #include "base/assert.h"
 #include "passes/grad.h"
 

@@ -66,10 +66,17 @@ static void add_version(Rebuild *r, PmValueId old, PmValueId id) {
   r->first[old] = r->n_versions++;
 }
 
-static PmLoc loc_of(const Rebuild *r, PmValueId old) {
-  int32_t def = r->old.values[old].def;
-  return def == PM_NONE ? r->b.loc : r->old.nodes[def].loc;
+// The source line that computes the value, looked up inside calls.
+static PmLoc loc_in(const Partition *p, const PmFn *f, PmValueId v, PmLoc otherwise) {
+  int32_t def = f->values[v].def;
+  if (def == PM_NONE) return otherwise;
+  const PmNode *n = &f->nodes[def];
+  if (!(pm_op_flags(n->op) & PM_F_CALL)) return n->loc.path ? n->loc : otherwise;
+  const PmFn *g = pm_fn(p->m, n->attr.callee);
+  return loc_in(p, g, g->results[v - n->out], n->loc);
 }
+
+static PmLoc loc_of(const Rebuild *r, PmValueId old) { return loc_in(r->p, &r->old, old, r->b.loc); }
 
 // Zero is a partial sum of zero on every rank.
 static PmValueId zero_as(Rebuild *r, const PmType *want) {

@@ -69,7 +69,8 @@ static PmStatus *check_order(const PassList *list, PmStage stage) {
       if (strcmp(before[r].b, list->items[i]->name) != 0) continue;
       for (int32_t j = i + 1; j < list->n; j++) {
         if (strcmp(before[r].a, list->items[j]->name) == 0) {
-          return PM_STATUS(PM_ERR_USAGE, "pass `%s` may not run after `%s`: %s", before[r].a, before[r].b, before[r].why);
+          return PM_STATUS(PM_ERR_USAGE, "pass `%s` may not run after `%s`: %s", before[r].a, before[r].b,
+                           before[r].why);
         }
       }
     }

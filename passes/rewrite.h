@@ -10,8 +10,8 @@
 PmFn pm_rebuild_begin(PmModule *m, PmFnId id);
 // A new parameter with the type, name and bound flag of `v`.
 PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v);
-// Appends `node` of function `old` with its operands replaced through `map`; result types (placement included), names and
-// place stay. Returns the first result and fills map for all of them.
+// Appends `node` of function `old` with its operands replaced through `map`; result types (placement included), names
+// and place stay. Returns the first result and fills map for all of them.
 PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmValueId *map);
 // The op's row says that the result type is given explicitly.
 bool pm_op_takes_type(PmOp op);
@@ -25,7 +25,8 @@ PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type);
 // All functions that are not dead, callees before callers. LIMIT when calls nest deeper than PM_MAX_NESTING.
 PM_MUST_CHECK PmStatus *pm_fn_order(const PmModule *m, PmArena *arena, PmFnId **out_order, int32_t *out_n);
 
-// A new function that computes value `v` of `fn` alone: only the nodes and parameters that it needs, with their bindings.
+// A new function that computes value `v` of `fn` alone: only the nodes and parameters that it needs, with their
+// bindings.
 PmFnId pm_fn_cut(PmModule *m, PmArena *scratch, PmFnId fn, PmValueId v, const char *name, PmFnKind kind);
 
 // The declared pair "<fn>.fwd" and "<fn>.bwd" of a composite; false when the module has none.

@@ -46,8 +46,8 @@ typedef struct PmSimp {
   bool changed;
 } PmSimp;
 
-// A rule either sets *out to an existing value of the candidate's type, or changes op, attr and operands of the candidate
-// in place, or returns false and leaves it alone.
+// A rule either sets *out to an existing value of the candidate's type, or changes op, attr and operands of the
+// candidate in place, or returns false and leaves it alone.
 typedef bool (*PmSimpRule)(PmSimp *s, PmCand *c, PmValueId *out);
 
 typedef struct PmSimpRow {

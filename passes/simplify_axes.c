@@ -1,5 +1,5 @@
-// Rules over axes: views of views, broadcasts of broadcasts. They move elements, never change them, so each is exact; the
-// requirements of simplify_rules.c hold here too.
+// Rules over axes: views of views, broadcasts of broadcasts. They move elements, never change them, so each is exact;
+// the requirements of simplify_rules.c hold here too.
 #include "base/assert.h"
 #include "passes/simplify.h"
 

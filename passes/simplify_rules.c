@@ -1,15 +1,15 @@
 // Rules over numbers. What a rule may do:
 //
 // 1. A rule is an identity of IEEE arithmetic, true bit for bit for every operand: infinities, NaN (any NaN equals any
-//    other) and both zeros. `x * 1`, `x / 1`, `x - 0`, `-(-x)` are such identities. `x + 0` is not (-0 + 0 is 0), though
-//    `x + -0` is; `x * 0`, `x - x` and `x / x` are not (infinities, NaN); nothing may be re-associated, distributed or
-//    contracted, and a sum over n equal numbers is not n times the number.
+//    other) and both zeros. `x * 1`, `x / 1`, `x - 0`, `-(-x)` are such identities. `x + 0` is not (-0 + 0 is 0),
+//    though `x + -0` is; `x * 0`, `x - x` and `x / x` are not (infinities, NaN); nothing may be re-associated,
+//    distributed or contracted, and a sum over n equal numbers is not n times the number.
 // 2. It must hold at every dtype and in both modes of the interpreter: with each result rounded to its dtype, and with
 //    every float a double. So constants fold only where rounding cannot show: in f64, or where operands and result are
 //    numbers of the result's dtype anyway. `0.1 + 0.2` in f32 stays.
 // 3. A cast pair folds only when its first cast loses nothing.
-// 4. The result's type is the candidate's, placement included. The engine checks it, and drops a rewrite that breaks it;
-//    a rule need not think of placements, but it must not count on a rewrite being taken.
+// 4. The result's type is the candidate's, placement included. The engine checks it, and drops a rewrite that does not
+//    keep it; a rule need not think of placements, but it must not count on a rewrite being taken.
 // 5. A rule looks at definitions only (pm_simp_def): never at users, names or other functions. It terminates: it makes
 //    the node an existing value, or simpler (fewer nodes below it, or a constant).
 // 6. Rules are tried in table order; the first that fires wins, and the engine starts again on what it made.
@@ -21,11 +21,16 @@ static PmDtype dtype_of(const PmSimp *s, PmValueId v) { return (PmDtype)pm_simp_
 
 static bool exact_in(PmDtype dtype, double v) {
   switch (dtype) {
-    case PM_F64: return true;
-    case PM_F32: return (double)(float)v == v;
-    case PM_I32: return v == floor(v) && fabs(v) < 2147483648.0;
-    case PM_BOOL: return v == 0 || v == 1;
-    default: return false;
+    case PM_F64:
+      return true;
+    case PM_F32:
+      return (double)(float)v == v;
+    case PM_I32:
+      return v == floor(v) && fabs(v) < 2147483648.0;
+    case PM_BOOL:
+      return v == 0 || v == 1;
+    default:
+      return false;
   }
 }
 
@@ -73,7 +78,8 @@ static bool same_cast(PmSimp *s, PmCand *c, PmValueId *out) {
 // Every number of `from` is a number of `to`.
 static bool widens(PmDtype from, PmDtype to) {
   static const bool table[PM_DTYPE_COUNT][PM_DTYPE_COUNT] = {
-      [PM_BOOL] = {[PM_BOOL] = true, [PM_I32] = true, [PM_F16] = true, [PM_BF16] = true, [PM_F32] = true, [PM_F64] = true},
+      [PM_BOOL] =
+          {[PM_BOOL] = true, [PM_I32] = true, [PM_F16] = true, [PM_BF16] = true, [PM_F32] = true, [PM_F64] = true},
       [PM_I32] = {[PM_I32] = true, [PM_F64] = true},
       [PM_F16] = {[PM_F16] = true, [PM_F32] = true, [PM_F64] = true},
       [PM_BF16] = {[PM_BF16] = true, [PM_F32] = true, [PM_F64] = true},
@@ -88,7 +94,8 @@ static bool cast_of_cast(PmSimp *s, PmCand *c, PmValueId *out) {
   if (!def || def->op != PM_OP_cast) return false;
   PmDtype from = dtype_of(s, def->in[0]);
   // To bool and to an integer a cast is not a rounding: the middle type could decide what it is.
-  if (!widens(from, dtype_of(s, c->in[0])) || (!pm_dtype_is_float((PmDtype)c->type.dtype) && from != (PmDtype)c->type.dtype)) {
+  if (!widens(from, dtype_of(s, c->in[0])) ||
+      (!pm_dtype_is_float((PmDtype)c->type.dtype) && from != (PmDtype)c->type.dtype)) {
     return false;
   }
   pm_simp_set_operand(s, c, def->in[0]);

@@ -1,7 +1,7 @@
 // Communicators: collectives among the ranks of a program. One PmComm is one rank's end of it.
 //
-// Every implementation passes tests/runtime/test_comm.c. Reductions run in member order, so results are the same bits on
-// every rank and in every run. A rank that waits longer than the deadline, or whose peer failed, gets a status that
+// Every implementation passes tests/runtime/test_comm.c. Reductions run in member order, so results are the same bits
+// on every rank and in every run. A rank that waits longer than the deadline, or whose peer failed, gets a status that
 // names the rank, the step, the collective and its source line; from then on every call on every rank fails at once.
 #ifndef PM_RUNTIME_COMM_H
 #define PM_RUNTIME_COMM_H
@@ -23,7 +23,7 @@ typedef struct PmCommVtbl {
   const char *name;
   PmStatus *(*run)(PmComm *comm, const PmCommCall *call);
   // Tells the other ranks that this one cannot go on.
-  void (*fail)(PmComm *comm, const char *why);
+  void (*abandon)(PmComm *comm, const char *why);
 } PmCommVtbl;
 
 struct PmComm {
@@ -32,7 +32,8 @@ struct PmComm {
 };
 
 typedef struct PmCommOptions {
-  double warn_s, deadline_s;  // waiting longer than warn_s is reported once a call, deadline_s ends the run; 0: defaults
+  double warn_s,
+      deadline_s;  // waiting longer than warn_s is reported once a call, deadline_s ends the run; 0: defaults
   // Called from a rank's thread with a warning, or once when the run fails (`failed`). NULL: warnings go to stderr.
   void (*report)(void *context, bool failed, const char *text);
   void *context;

@@ -21,9 +21,9 @@
 typedef struct File {
   const char *path;
   int fd;
-  int64_t start;          // first byte of the tokens
+  int64_t start;  // first byte of the tokens
   int64_t tokens;
-  int64_t first_window;   // number of its first window
+  int64_t first_window;  // number of its first window
 } File;
 
 struct PmData {
@@ -80,8 +80,8 @@ static PmStatus *measure_llmc(File *f, int64_t bytes) {
     return PM_STATUS(PM_ERR_INPUT, "%s: %lld bytes are too few for an llmc file", f->path, (long long)bytes);
   }
   if (header[0] != LLMC_MAGIC || header[1] != LLMC_VERSION) {
-    return PM_STATUS(PM_ERR_INPUT, "%s: not an llmc file: it begins with %d, %d, not %d, %d", f->path, header[0], header[1],
-                     LLMC_MAGIC, LLMC_VERSION);
+    return PM_STATUS(PM_ERR_INPUT, "%s: not an llmc file: it begins with %d, %d, not %d, %d", f->path, header[0],
+                     header[1], LLMC_MAGIC, LLMC_VERSION);
   }
   f->start = LLMC_HEADER;
   f->tokens = header[2];
@@ -116,7 +116,8 @@ static PmStatus *open_pattern(PmData *d, const char *pattern) {
   int err = glob(pattern, 0, NULL, &found);
   if (err) {
     globfree(&found);
-    return PM_STATUS(PM_ERR_ENVIRONMENT, err == GLOB_NOMATCH ? "no data file `%s`" : "cannot list data files `%s`", pattern);
+    return PM_STATUS(PM_ERR_ENVIRONMENT, err == GLOB_NOMATCH ? "no data file `%s`" : "cannot list data files `%s`",
+                     pattern);
   }
   PmStatus *st = NULL;
   for (size_t i = 0; i < found.gl_pathc && !st; i++) st = open_file(d, found.gl_pathv[i]);
@@ -133,7 +134,8 @@ static PmStatus *check_fed(PmData *d, int32_t var) {
     return PM_STATUS(PM_ERR_INPUT, "data feed `%s`, which is no [batch, seq] input of indices", v->path);
   }
   if (d->seq && (seq != d->seq || batch != d->batch)) {
-    return PM_STATUS(PM_ERR_INPUT, "data feed `%s` and `%s`, whose shapes differ", d->p->vars[d->p->data.x].path, v->path);
+    return PM_STATUS(PM_ERR_INPUT, "data feed `%s` and `%s`, whose shapes differ", d->p->vars[d->p->data.x].path,
+                     v->path);
   }
   d->seq = seq;
   d->batch = batch;
@@ -208,7 +210,7 @@ static const File *file_of(const PmData *d, int64_t window) {
 }
 
 static PmStatus *fill_tokens(const Fill *f, const File *file, int64_t token, int64_t n, int32_t *dst) {
-  _Alignas(8) unsigned char raw[BLOCK];
+  _Alignas(8) unsigned char raw[BLOCK] = {0};
   int64_t size = f->d->wide ? 2 : 1, limit = f->v->index_size;
   while (n > 0) {
     int64_t part = n < BLOCK / size ? n : BLOCK / size;

@@ -1,10 +1,10 @@
 // Training data: token files cut into windows, in an order that only (seed, step) decides.
 //
-// A file of n tokens has (n - 1) / seq windows; window w holds tokens w * seq .. w * seq + seq, so neighbours share one:
-// x takes the first seq of them, y the last seq. Windows number through the files in the order given. Row b of step t
-// reads window t * batch + b, wrapping; with shuffle each pass over all windows ("epoch") goes through a permutation
-// keyed by (seed, epoch) that is computed, not stored. Formats: `bytes` (a token a byte) and `llmc` (256 int32 of header:
-// 20240520, 1, count; then uint16 tokens).
+// A file of n tokens has (n - 1) / seq windows; window w holds tokens w * seq .. w * seq + seq, so neighbours share
+// one: x takes the first seq of them, y the last seq. Windows number through the files in the order given. Row b of
+// step t reads window t * batch + b, wrapping; with shuffle each pass over all windows ("epoch") goes through a
+// permutation keyed by (seed, epoch) that is computed, not stored. Formats: `bytes` (a token a byte) and `llmc` (256
+// int32 of header: 20240520, 1, count; then uint16 tokens).
 //
 // A PmData belongs to its creator. Filling allocates nothing and may be done by several threads.
 #ifndef PM_RUNTIME_DATA_H

@@ -1,5 +1,5 @@
-// Devices: where one rank's steps run. An object is one rank's arena and whatever computes on it; a step touches nothing
-// outside of the arena. Every implementation passes tests/runtime/test_device.c.
+// Devices: where one rank's steps run. An object is one rank's arena and whatever computes on it; a step touches
+// nothing outside of the arena. Every implementation passes tests/runtime/test_device.c.
 //
 //   cpu     compiled kernels, dot through CBLAS
 //   interp  the kernel interpreter and dot by plain loops: the slow definition that cpu is compared with
@@ -13,9 +13,9 @@
 typedef struct PmDevice PmDevice;
 
 typedef struct PmDeviceOptions {
-  int32_t threads;         // of this rank, >= 1
-  bool poison;             // fill the arena with 0xff (NaN; index -1) before anything else
-  const PmKernelFn *fns;   // compiled kernels, by number; NULL when the device needs none
+  int32_t threads;        // of this rank, >= 1
+  bool poison;            // fill the arena with 0xff (NaN; index -1) before anything else
+  const PmKernelFn *fns;  // compiled kernels, by number; NULL when the device needs none
 } PmDeviceOptions;
 
 typedef struct PmDeviceVtbl {

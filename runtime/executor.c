@@ -42,7 +42,7 @@ PmStatus *pm_executor_run(PmExecutor *x, int32_t entry, int64_t step) {
     const PmStep *s = &e->steps[i];
     PmStatus *st = step_fns[s->kind](x, s, step);
     if (st) {
-      if (x->comm) x->comm->vtbl->fail(x->comm, pm_status_message(st));
+      if (x->comm) x->comm->vtbl->abandon(x->comm, pm_status_message(st));
       return pm_status_wrap(st, __FILE__, __LINE__, "instruction %d (%s)", i, s->op);
     }
     x->counts.steps[s->kind]++;

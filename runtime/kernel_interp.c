@@ -24,10 +24,10 @@ typedef struct Run {
   const int32_t *scalars;
   Value *values;
   Value (*partials)[PARTIALS];
-  int32_t n_accs;       // slots in use
-  int32_t axis;         // innermost open loop
-  int64_t turns;        // its extent
-  int32_t n_axes;       // axes that have an index now
+  int32_t n_accs;  // slots in use
+  int32_t axis;    // innermost open loop
+  int64_t turns;   // its extent
+  int32_t n_axes;  // axes that have an index now
   int64_t index[PM_KERNEL_MAX_AXES];
 } Run;
 
@@ -181,9 +181,9 @@ ARITHMETIC(CALL_POW, 0, pow(A->d, B->d), 0)
 ARITHMETIC(CALL_SIN, 0, sin(A->d), 0)
 ARITHMETIC(CALL_TANH, 0, tanh(A->d), 0)
 
-#define COMPARISON(NAME, op)                                                                     \
-  static void do_##NAME(Run *r, const PmInstr *in, Value *out) {                                 \
-    const Value *A = &r->values[in->a], *B = &r->values[in->b];                                  \
+#define COMPARISON(NAME, op)                                                                             \
+  static void do_##NAME(Run *r, const PmInstr *in, Value *out) {                                         \
+    const Value *A = &r->values[in->a], *B = &r->values[in->b];                                          \
     out->b = in->dtype == PM_K_F32 ? A->f op B->f : in->dtype == PM_K_F64 ? A->d op B->d : A->i op B->i; \
   }
 COMPARISON(CMP_EQ, ==)

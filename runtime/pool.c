@@ -17,9 +17,9 @@ typedef struct Worker {
 
 struct PmPool {
   int32_t threads, started;
-  PmWord job;      // counts jobs
-  PmWord left;     // workers that have not finished the job
-  PmPoolFn *fn;    // NULL: stop
+  PmWord job;    // counts jobs
+  PmWord left;   // workers that have not finished the job
+  PmPoolFn *fn;  // NULL: stop
   void *context;
   int64_t chunks;
   Worker workers[];

@@ -116,28 +116,27 @@ static void put_word(PmIo *io, const char *key, uint8_t *v, const char *const *w
 static void put_range(PmIo *io, const char *key, PmRange *r) {
   int64_t v[2] = {r->offset, r->bytes};
   int32_t n = 2;
-  io->vtbl->list(io, key, v, &n, 2);
+  io->vtbl->list(io, key, v, &n, 2, false);
   *r = (PmRange){v[0], v[1]};
 }
 
 static void put_mesh_list(PmIo *io, uint8_t *mesh, int32_t *n) {
   int64_t v[PM_PROGRAM_MAX_MESH] = {0};
-  // One more than the index: trailing zeros are not carried.
-  for (int32_t i = 0; i < *n; i++) v[i] = (int64_t)mesh[i] + 1;
-  io->vtbl->list(io, "mesh", v, n, PM_PROGRAM_MAX_MESH);
+  for (int32_t i = 0; i < *n; i++) v[i] = mesh[i];
+  io->vtbl->list(io, "mesh", v, n, PM_PROGRAM_MAX_MESH, false);
   for (int32_t i = 0; i < *n && io->reading; i++) {
-    if (v[i] < 1 || v[i] > PM_PROGRAM_MAX_MESH) {
+    if (v[i] < 0 || v[i] >= PM_PROGRAM_MAX_MESH) {
       pm_io_fail(io, PM_ERR_CORRUPTION, "mesh axis %lld", (long long)v[i]);
-      v[i] = 1;
+      v[i] = 0;
     }
-    mesh[i] = (uint8_t)(v[i] - 1);
+    mesh[i] = (uint8_t)v[i];
   }
 }
 
 static void put_term(PmIo *io, PmCoordTerm *t) {
   int32_t n = PM_PROGRAM_MAX_MESH;
   io->vtbl->integer(io, "is", &t->constant, 0);
-  io->vtbl->list(io, "by", t->stride, &n, PM_PROGRAM_MAX_MESH);
+  io->vtbl->list(io, "by", t->stride, &n, PM_PROGRAM_MAX_MESH, true);
 }
 
 static void put_dims(PmIo *io, PmVarDim *dims, int32_t *rank) {
@@ -172,7 +171,7 @@ static void put_instr(PmIo *io, PmInstr *in) {
   io->vtbl->number(io, "number", &in->number);
   put_i64(io, "extent", &in->extent, 0);
   put_i64(io, "base", &in->base, 0);
-  io->vtbl->list(io, "stride", in->stride, &n, PM_KERNEL_MAX_AXES);
+  io->vtbl->list(io, "stride", in->stride, &n, PM_KERNEL_MAX_AXES, true);
   put_i32(io, "dyn", &in->dyn, -1);
   put_i64(io, "dyn_stride", &in->dyn_stride, 0);
   put_i64(io, "dyn_extent", &in->dyn_extent, 0);
@@ -355,7 +354,7 @@ static void put_data(PmIo *io, PmProgData *d) {
   put_bool(io, "shuffle", &d->shuffle);
   int32_t i = 0, cap = d->n_files;
   for (; next(io, "file", i, d->n_files); i++) {
-    d->files = grow(io, d->files, i, &cap, sizeof *d->files);
+    d->files = (const char **)grow(io, (void *)d->files, i, &cap, sizeof *d->files);
     if (i >= cap) break;
     io->vtbl->string(io, "path", &d->files[i]);
     io->vtbl->end(io);

@@ -21,14 +21,13 @@ typedef struct PmIoVtbl {
   void (*word)(PmIo *io, const char *key, int64_t *v, int64_t init, const char *const *words, int32_t n);
   void (*number)(PmIo *io, const char *key, double *v);
   void (*string)(PmIo *io, const char *key, const char **v);
-  // At most `max` integers; those behind the last one that is not zero are left out and read as zero. `n` says how many
-  // stand there on writing and stood there on reading.
-  void (*list)(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max);
+  // *n <= max integers; reading sets the rest to zero. With `trim` zeros at the end are left out.
+  void (*list)(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max, bool trim);
 } PmIoVtbl;
 
 struct PmIo {
   const PmIoVtbl *vtbl;
-  PmArena *arena;    // reading: where the program goes
+  PmArena *arena;  // reading: where the program goes
   bool reading;
   int64_t budget;    // reading: bytes that may still be allocated
   const char *path;  // for messages
@@ -44,7 +43,8 @@ void *pm_io_alloc(PmIo *io, int64_t count, size_t size);
 #define PM_PRUN_MAGIC "\x89PMPRUN\n"  // not text in any encoding
 #define PM_PRUN_TEXT "pmodel.prun"    // first word of the text form
 
-PM_MUST_CHECK PmStatus *pm_program_read_text(PmArena *arena, const char *path, const char *text, size_t len, PmProgram **out);
+PM_MUST_CHECK PmStatus *pm_program_read_text(PmArena *arena, const char *path, const char *text, size_t len,
+                                             PmProgram **out);
 // Memory that reading `len` bytes may take.
 int64_t pm_program_budget(size_t len);
 // Well-formed UTF-8 without control characters.

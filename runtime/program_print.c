@@ -54,10 +54,10 @@ static void string(PmIo *io, const char *key, const char **v) {
   pm_buf_putc(pr->out, '"');
 }
 
-static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max) {
+static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max, bool trim) {
   Printer *pr = (Printer *)io;
   int32_t used = *n < max ? *n : max;
-  while (used && !v[used - 1]) used--;
+  while (trim && used && !v[used - 1]) used--;
   if (!used) return;
   put_key(pr, key);
   for (int32_t i = 0; i < used; i++) pm_buf_printf(pr->out, "%c%lld", i ? ',' : '[', (long long)v[i]);
@@ -81,7 +81,13 @@ static void open(PmIo *io, const char *tag, bool section) {
 static void end(PmIo *io) { ((Printer *)io)->depth--; }
 
 static const PmIoVtbl vtbl = {
-    .next = next, .end = end, .open = open, .integer = integer, .word = word, .number = number, .string = string,
+    .next = next,
+    .end = end,
+    .open = open,
+    .integer = integer,
+    .word = word,
+    .number = number,
+    .string = string,
     .list = list,
 };
 

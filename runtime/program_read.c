@@ -89,7 +89,8 @@ static void string(PmIo *io, const char *key, const char **v) {
   *v = text;
 }
 
-static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max) {
+static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max, bool trim) {
+  (void)trim;
   uint64_t used = get_varint((Reader *)io);
   if (used > (uint64_t)max) {
     pm_io_fail(io, PM_ERR_CORRUPTION, "`%s` has %llu items, at most %d", key, (unsigned long long)used, max);
@@ -133,7 +134,13 @@ static void end(PmIo *io) {
 }
 
 static const PmIoVtbl vtbl = {
-    .next = next, .end = end, .open = open, .integer = integer, .word = word, .number = number, .string = string,
+    .next = next,
+    .end = end,
+    .open = open,
+    .integer = integer,
+    .word = word,
+    .number = number,
+    .string = string,
     .list = list,
 };
 

@@ -130,7 +130,8 @@ static void string(PmIo *io, const char *key, const char **v) {
   *v = text;
 }
 
-static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max) {
+static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max, bool trim) {
+  (void)trim;
   Text *t = (Text *)io;
   *n = 0;
   for (int32_t i = 0; i < max; i++) v[i] = 0;
@@ -163,7 +164,13 @@ static void open(PmIo *io, const char *tag, bool section) {
 static void end(PmIo *io) { (void)io; }
 
 static const PmIoVtbl vtbl = {
-    .next = next, .end = end, .open = open, .integer = integer, .word = word, .number = number, .string = string,
+    .next = next,
+    .end = end,
+    .open = open,
+    .integer = integer,
+    .word = word,
+    .number = number,
+    .string = string,
     .list = list,
 };
 

@@ -1,6 +1,6 @@
-// The binary form: 32 bytes of header (magic, version, zero, payload length, XXH64 of the payload seeded by the version),
-// then the payload in sections: name, length as 8 bytes, fields. Integers are zigzag LEB128, numbers 8 bytes, all little
-// endian; strings carry their length plus one (0: NULL); records are preceded by a 1 and a list ends in a 0.
+// The binary form: 32 bytes of header (magic, version, zero, payload length, XXH64 of the payload seeded by the
+// version), then the payload in sections: name, length as 8 bytes, fields. Integers are zigzag LEB128, numbers 8 bytes,
+// all little endian; strings carry their length plus one (0: NULL); records are preceded by a 1 and a list ends in a 0.
 #include <string.h>
 
 #include "base/assert.h"
@@ -59,9 +59,9 @@ static void string(PmIo *io, const char *key, const char **v) {
   put_text(((Writer *)io)->out, *v);
 }
 
-static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max) {
+static void list(PmIo *io, const char *key, int64_t *v, int32_t *n, int32_t max, bool trim) {
   int32_t used = *n < max ? *n : max;
-  while (used && !v[used - 1]) used--;
+  while (trim && used && !v[used - 1]) used--;
   put_varint(((Writer *)io)->out, (uint64_t)used);
   for (int32_t i = 0; i < used; i++) integer(io, key, &v[i], 0);
 }
@@ -89,7 +89,13 @@ static void end(PmIo *io) {
 }
 
 static const PmIoVtbl vtbl = {
-    .next = next, .end = end, .open = open, .integer = integer, .word = word, .number = number, .string = string,
+    .next = next,
+    .end = end,
+    .open = open,
+    .integer = integer,
+    .word = word,
+    .number = number,
+    .string = string,
     .list = list,
 };
 

@@ -15,8 +15,8 @@ struct PmSession {
   const PmDeviceVtbl *device;
   int64_t n_ranks;  // that exist here: all of them, or one when nothing runs
   PmExecutor *ranks;
-  PmComm **comms;   // NULL when nothing runs
-  PmPool *pool;     // a thread a rank
+  PmComm **comms;  // NULL when nothing runs
+  PmPool *pool;    // a thread a rank
   PmStatus **statuses;
   int64_t step;
 };
@@ -141,9 +141,9 @@ static DrawFn *const draw_fns[PM_VAR_INIT_COUNT] = {
 };
 
 static void store(PmKDtype dtype, char *at, int64_t i, double v) {
-  if (dtype == PM_K_F32) ((float *)(void *)at)[i] = (float)v;
-  if (dtype == PM_K_F64) ((double *)(void *)at)[i] = v;
-  if (dtype == PM_K_I32) ((int32_t *)(void *)at)[i] = (int32_t)v;
+  if (dtype == PM_K_F32) ((float *)at)[i] = (float)v;
+  if (dtype == PM_K_F64) ((double *)at)[i] = v;
+  if (dtype == PM_K_I32) ((int32_t *)at)[i] = (int32_t)v;
   if (dtype == PM_K_BOOL) at[i] = v != 0;
 }
 
@@ -206,7 +206,7 @@ typedef struct CopyRun {
   char *global;        // written by a gather only
   const char *source;  // of a scatter
   int64_t size, rank;
-  bool compare;        // a slice that another rank has given already
+  bool compare;  // a slice that another rank has given already
 } CopyRun;
 
 static PmStatus *scatter_run(void *context, int64_t local, int64_t global, int64_t n) {
@@ -239,7 +239,8 @@ PmStatus *pm_session_set_var(PmSession *s, int32_t var, const void *global, int6
                      (long long)bytes);
   }
   for (int64_t r = 0; r < s->n_ranks && s->device->runs; r++) {
-    CopyRun c = {.local = s->ranks[r].device->arena + v->at.offset, .source = global,
+    CopyRun c = {.local = s->ranks[r].device->arena + v->at.offset,
+                 .source = global,
                  .size = pm_kdtype_bytes((PmKDtype)v->dtype)};
     PM_TRY(pm_slice_walk(s->p, v->dims, v->rank, r, scatter_run, &c));
   }
@@ -255,7 +256,11 @@ static PmStatus *gather(const PmSession *s, const char *what, const PmVarDim *di
   }
   for (int64_t r = 0; r < s->n_ranks; r++) {
     // The first rank of those with one slice comes before its replicas, so what it gave is there to compare with.
-    CopyRun c = {.what = what, .local = s->ranks[r].device->arena + at->offset, .global = out, .size = size, .rank = r,
+    CopyRun c = {.what = what,
+                 .local = s->ranks[r].device->arena + at->offset,
+                 .global = out,
+                 .size = size,
+                 .rank = r,
                  .compare = !pm_slice_first(s->p, dims, n, r)};
     PM_TRY(pm_slice_walk(s->p, dims, n, r, gather_run, &c));
   }
@@ -294,7 +299,7 @@ static PmStatus *load_rank(PmSession *s, int64_t rank, void *context) {
     const PmProgVar *v = &s->p->vars[i];
     if (v->role == PM_VAR_STEP) store((PmKDtype)v->dtype, arena + v->at.offset, 0, (double)s->step);
     if (!load->data || v->role != PM_VAR_INPUT || (i != s->p->data.x && i != s->p->data.y)) continue;
-    PM_TRY(pm_data_fill(load->data, i, rank, s->step, (int32_t *)(void *)(arena + v->at.offset)));
+    PM_TRY(pm_data_fill(load->data, i, rank, s->step, (int32_t *)(arena + v->at.offset)));
   }
   return NULL;
 }

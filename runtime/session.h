@@ -3,8 +3,8 @@
 //   pm_session_create(p, &options, &s); pm_session_init(s);
 //   for each step: pm_session_load(s, data, step); pm_session_run(s, PM_ENTRY_STEP); pm_session_output(s, ...);
 //
-// The program and the compiler must outlive the session. One thread uses a session at a time. After `create` and one run
-// of each entry nothing allocates but failures. After a run that failed, destroy the session.
+// The program and the compiler must outlive the session. One thread uses a session at a time. After `create` and one
+// run of each entry nothing allocates but failures. After a run that failed, destroy the session.
 #ifndef PM_RUNTIME_SESSION_H
 #define PM_RUNTIME_SESSION_H
 
@@ -19,8 +19,8 @@ typedef struct PmSessionOptions {
   int32_t threads;             // of each rank; 0: the machine's cores divided by the ranks
   PmKernelCompiler *compiler;  // NULL when the device needs none
   uint64_t seed;
-  double warn_s, deadline_s;   // of a rank waiting for others; 0: defaults
-  bool poison;                 // fill arenas with 0xff first, for pm_session_memory
+  double warn_s, deadline_s;  // of a rank waiting for others; 0: defaults
+  bool poison;                // fill arenas with 0xff first, for pm_session_memory
   // As in PmCommOptions: warnings, and the first failure of any rank at the moment when it happens. A rank that hangs
   // for ever keeps pm_session_run from returning; this is where a process learns that it should end itself.
   void (*report)(void *context, bool failed, const char *text);
@@ -28,8 +28,8 @@ typedef struct PmSessionOptions {
 } PmSessionOptions;
 
 typedef struct PmSessionMemory {
-  int64_t arena_bytes;     // of each rank, as predicted
-  int64_t touched_bytes;   // one more than the highest byte that any rank wrote; needs `poison`
+  int64_t arena_bytes;    // of each rank, as predicted
+  int64_t touched_bytes;  // one more than the highest byte that any rank wrote; needs `poison`
 } PmSessionMemory;
 
 typedef struct PmStepCounts {  // of one rank, since the session began; of `null` too, where nothing ran
@@ -42,8 +42,8 @@ typedef struct PmStepCounts {  // of one rank, since the session began; of `null
 PM_MUST_CHECK PmStatus *pm_session_create(const PmProgram *p, const PmSessionOptions *options, PmSession **out);
 void pm_session_destroy(PmSession *s);  // NULL is nothing
 
-// Gives every variable its initial value, which depends on (seed, path, global element) only, and runs the set-up entry.
-// Inputs without one are zero.
+// Gives every variable its initial value, which depends on (seed, path, global element) only, and runs the set-up
+// entry. Inputs without one are zero.
 PM_MUST_CHECK PmStatus *pm_session_init(PmSession *s);
 // Variables by number in program.vars; -1 when there is none of this path.
 int32_t pm_session_find_var(const PmSession *s, const char *path);

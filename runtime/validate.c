@@ -40,7 +40,8 @@ static PmStatus *check_head(const PmProgram *p) {
   if (p->n_mesh < 0 || p->n_mesh > PM_PROGRAM_MAX_MESH) return PM_BAD("%d mesh axes", p->n_mesh);
   int64_t ranks = 1;
   for (int32_t m = 0; m < p->n_mesh; m++) {
-    if (!p->mesh_name[m] || p->mesh_size[m] < 1 || !pm_mul_i64(ranks, p->mesh_size[m], &ranks) || ranks > PM_MAX_RANKS) {
+    if (!p->mesh_name[m] || p->mesh_size[m] < 1 || !pm_mul_i64(ranks, p->mesh_size[m], &ranks) ||
+        ranks > PM_MAX_RANKS) {
       return PM_BAD("mesh axis %d has size %lld", m, (long long)p->mesh_size[m]);
     }
   }
@@ -81,7 +82,8 @@ static PmStatus *check_dims(const PmProgram *p, const char *name, const PmVarDim
       return PM_BAD("`%s`: dimension %d of size %lld does not divide by %lld", name, i, (long long)dims[i].size,
                     (long long)shards);
     }
-    if (!pm_mul_i64(global, dims[i].size, &global) || global > PM_MAX_ELEMENTS) return PM_BAD("`%s` is too large", name);
+    if (!pm_mul_i64(global, dims[i].size, &global) || global > PM_MAX_ELEMENTS)
+      return PM_BAD("`%s` is too large", name);
     bytes *= dims[i].size / shards;
   }
   if (!inside(at, p->arena_bytes) || at->bytes < bytes || at->offset % pm_kdtype_bytes((PmKDtype)dtype) != 0) {
@@ -99,7 +101,8 @@ static PmStatus *check_vars(const PmProgram *p) {
       return PM_BAD("`%s` is malformed", v->path);
     }
     bool real = v->dtype == PM_K_F32 || v->dtype == PM_K_F64;
-    if (v->init > PM_VAR_INIT_CONST && !real) return PM_BAD("`%s`: random values of a dtype without fractions", v->path);
+    if (v->init > PM_VAR_INIT_CONST && !real)
+      return PM_BAD("`%s`: random values of a dtype without fractions", v->path);
     if (v->role == PM_VAR_STEP && v->rank != 0) return PM_BAD("`%s`: the step counter is no scalar", v->path);
   }
   const PmProgData *d = &p->data;
@@ -164,7 +167,8 @@ static PmStatus *live_insert(Context *c, int32_t id) {
   for (int32_t near = at - 1; near <= at; near++) {
     if (near < 0 || near >= c->live.n) continue;
     const PmBuffer *other = &c->p->buffers[c->live.ids[near]];
-    if (overlap(&b->at, &other->at)) return PM_BAD("buffers `%s` and `%s` live together and overlap", b->name, other->name);
+    if (overlap(&b->at, &other->at))
+      return PM_BAD("buffers `%s` and `%s` live together and overlap", b->name, other->name);
   }
   memmove(&c->live.ids[at + 1], &c->live.ids[at], (size_t)(c->live.n - at) * sizeof *c->live.ids);
   c->live.ids[at] = id;
@@ -253,14 +257,16 @@ static PmStatus *check_dot(Context *c, const PmDot *d) {
     bool trans;
     int64_t ld;
     if (!pm_dot_form(extent[i][0], extent[i][1], stride[i][0], stride[i][1], &trans, &ld)) {
-      return PM_BAD("dot: operand %c has strides %lld and %lld", "abc"[i], (long long)stride[i][0], (long long)stride[i][1]);
+      return PM_BAD("dot: operand %c has strides %lld and %lld", "abc"[i], (long long)stride[i][0],
+                    (long long)stride[i][1]);
     }
   }
   PmSpan1 places[MOVES] = {{d->c_m, d->m}, {d->c_n, d->n}};
   int32_t n_places = 2;
   for (int32_t l = 0; l < d->n_loops; l++) {
     const PmDotLoop *loop = &d->loops[l];
-    if (loop->extent < 1 || loop->extent > INT32_MAX) return PM_BAD("dot: a loop of %lld turns", (long long)loop->extent);
+    if (loop->extent < 1 || loop->extent > INT32_MAX)
+      return PM_BAD("dot: a loop of %lld turns", (long long)loop->extent);
     if (loop->sum && loop->c != 0) return PM_BAD("dot: a summing loop moves the result");
     for (int i = 0; i < 3; i++) extent[i][l + 2] = loop->extent;
     stride[0][l + 2] = loop->a;

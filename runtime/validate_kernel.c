@@ -1,8 +1,8 @@
 // Kernels: form, bounds, and independence of parallel turns.
 //
-// Independence. Two accesses of one memory, at least one a store, must not meet in different turns of the GRID axes. Both
-// have the same stride along every GRID axis; what else moves them (loops, SEQ axes, a loaded index, the distance of
-// their bases) is a box of further strides. When all strides together, sorted, each exceed what the smaller ones can
+// Independence. Two accesses of one memory, at least one a store, must not meet in different turns of the GRID axes.
+// Both have the same stride along every GRID axis; what else moves them (loops, SEQ axes, a loaded index, the distance
+// of their bases) is a box of further strides. When all strides together, sorted, each exceed what the smaller ones can
 // add up to, sums are unique, so equal places mean equal GRID turns. Sound, not complete: a kernel that interleaves in
 // some cleverer way is refused.
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #define ANY 0xff  // every dtype
 
 typedef struct OpRule {
-  uint8_t dtypes;    // bit set of what the instruction's dtype may be
-  bool value;        // defines one
-  bool host;         // host kernels only
+  uint8_t dtypes;  // bit set of what the instruction's dtype may be
+  bool value;      // defines one
+  bool host;       // host kernels only
 } OpRule;
 
 #define BIT(d) (1u << (d))
@@ -26,26 +26,46 @@ typedef struct OpRule {
 #define LOGIC (BIT(PM_K_BOOL) | BIT(PM_K_I32))
 
 static const OpRule rules[PM_INSTR_COUNT] = {
-    [PM_I_CONST] = {ANY, true, false},         [PM_I_INDEX] = {INTS, true, false},
-    [PM_I_PARAM] = {INTS, true, false},        [PM_I_LOAD] = {ANY, true, false},
-    [PM_I_STORE] = {ANY, false, false},        [PM_I_STORE_ADD] = {NUMBERS, false, false},
-    [PM_I_LOOP] = {ANY, false, false},         [PM_I_END] = {ANY, false, false},
-    [PM_I_ACC_SUM] = {NUMBERS, true, false},   [PM_I_ACC_MAX] = {NUMBERS, true, false},
-    [PM_I_CVT] = {ANY, true, false},           [PM_I_ADD] = {NUMBERS, true, false},
-    [PM_I_SUB] = {NUMBERS, true, false},       [PM_I_MUL] = {NUMBERS, true, false},
-    [PM_I_DIV] = {FLOATS, true, false},        [PM_I_FMA] = {FLOATS, true, false},
-    [PM_I_NEG] = {NUMBERS, true, false},       [PM_I_ABS] = {FLOATS, true, false},
-    [PM_I_SQRT] = {FLOATS, true, false},       [PM_I_FLOOR] = {FLOATS, true, false},
-    [PM_I_RINT] = {FLOATS, true, false},       [PM_I_MIN] = {NUMBERS, true, false},
-    [PM_I_MAX] = {NUMBERS, true, false},       [PM_I_CMP_EQ] = {NUMBERS, true, false},
-    [PM_I_CMP_NE] = {NUMBERS, true, false},    [PM_I_CMP_LT] = {NUMBERS, true, false},
-    [PM_I_CMP_LE] = {NUMBERS, true, false},    [PM_I_AND] = {LOGIC, true, false},
-    [PM_I_OR] = {LOGIC, true, false},          [PM_I_NOT] = {BIT(PM_K_BOOL), true, false},
-    [PM_I_SELECT] = {ANY, true, false},        [PM_I_BITCAST] = {INTS | BIT(PM_K_F32), true, false},
-    [PM_I_SHL] = {INTS, true, false},          [PM_I_SHR] = {INTS, true, false},
-    [PM_I_CALL_COS] = {BIT(PM_K_F64), true, true},  [PM_I_CALL_ERF] = {BIT(PM_K_F64), true, true},
-    [PM_I_CALL_EXP] = {BIT(PM_K_F64), true, true},  [PM_I_CALL_LOG] = {BIT(PM_K_F64), true, true},
-    [PM_I_CALL_POW] = {BIT(PM_K_F64), true, true},  [PM_I_CALL_SIN] = {BIT(PM_K_F64), true, true},
+    [PM_I_CONST] = {ANY, true, false},
+    [PM_I_INDEX] = {INTS, true, false},
+    [PM_I_PARAM] = {INTS, true, false},
+    [PM_I_LOAD] = {ANY, true, false},
+    [PM_I_STORE] = {ANY, false, false},
+    [PM_I_STORE_ADD] = {NUMBERS, false, false},
+    [PM_I_LOOP] = {ANY, false, false},
+    [PM_I_END] = {ANY, false, false},
+    [PM_I_ACC_SUM] = {NUMBERS, true, false},
+    [PM_I_ACC_MAX] = {NUMBERS, true, false},
+    [PM_I_CVT] = {ANY, true, false},
+    [PM_I_ADD] = {NUMBERS, true, false},
+    [PM_I_SUB] = {NUMBERS, true, false},
+    [PM_I_MUL] = {NUMBERS, true, false},
+    [PM_I_DIV] = {FLOATS, true, false},
+    [PM_I_FMA] = {FLOATS, true, false},
+    [PM_I_NEG] = {NUMBERS, true, false},
+    [PM_I_ABS] = {FLOATS, true, false},
+    [PM_I_SQRT] = {FLOATS, true, false},
+    [PM_I_FLOOR] = {FLOATS, true, false},
+    [PM_I_RINT] = {FLOATS, true, false},
+    [PM_I_MIN] = {NUMBERS, true, false},
+    [PM_I_MAX] = {NUMBERS, true, false},
+    [PM_I_CMP_EQ] = {NUMBERS, true, false},
+    [PM_I_CMP_NE] = {NUMBERS, true, false},
+    [PM_I_CMP_LT] = {NUMBERS, true, false},
+    [PM_I_CMP_LE] = {NUMBERS, true, false},
+    [PM_I_AND] = {LOGIC, true, false},
+    [PM_I_OR] = {LOGIC, true, false},
+    [PM_I_NOT] = {BIT(PM_K_BOOL), true, false},
+    [PM_I_SELECT] = {ANY, true, false},
+    [PM_I_BITCAST] = {INTS | BIT(PM_K_F32), true, false},
+    [PM_I_SHL] = {INTS, true, false},
+    [PM_I_SHR] = {INTS, true, false},
+    [PM_I_CALL_COS] = {BIT(PM_K_F64), true, true},
+    [PM_I_CALL_ERF] = {BIT(PM_K_F64), true, true},
+    [PM_I_CALL_EXP] = {BIT(PM_K_F64), true, true},
+    [PM_I_CALL_LOG] = {BIT(PM_K_F64), true, true},
+    [PM_I_CALL_POW] = {BIT(PM_K_F64), true, true},
+    [PM_I_CALL_SIN] = {BIT(PM_K_F64), true, true},
     [PM_I_CALL_TANH] = {BIT(PM_K_F64), true, true},
 };
 
@@ -150,7 +170,8 @@ static PmStatus *check_loop(Checker *c, int32_t at, const PmInstr *in) {
 static PmStatus *check_instr(Checker *c, int32_t at) {
   const PmKernel *k = c->k;
   const PmInstr *in = &k->instrs[at];
-  if (in->op >= PM_INSTR_COUNT || in->dtype >= PM_K_DTYPE_COUNT) return PM_BAD("kernel `%s`, %%%d: unknown", k->name, at);
+  if (in->op >= PM_INSTR_COUNT || in->dtype >= PM_K_DTYPE_COUNT)
+    return PM_BAD("kernel `%s`, %%%d: unknown", k->name, at);
   const OpRule *rule = &rules[in->op];
   if (!(rule->dtypes & BIT(in->dtype))) {
     return PM_BAD("kernel `%s`, %%%d: `%s` has no %s form", k->name, at, pm_instr_text((PmInstrOp)in->op),

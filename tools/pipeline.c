@@ -34,7 +34,7 @@ PmFrontendOptions pm_tool_frontend(const PmTool *t) {
                              .set = o->set.items,
                              .n_set = o->set.n,
                              .seed = o->seed,
-                             .steps = o->steps,
+                             .steps = t->opt.command == PM_CMD_verify ? 0 : o->steps,  // there: steps to compare
                              .data = o->data.items,
                              .n_data = o->data.n};
 }

@@ -10,8 +10,8 @@
 #include "runtime/comm.h"
 #include "runtime/futex.h"
 
-#define BLOCK 4096     // bytes that are reduced at a time, on the stack
-#define NAP 0.05       // a sleeping rank looks this often whether the run has failed
+#define BLOCK 4096  // bytes that are reduced at a time, on the stack
+#define NAP 0.05    // a sleeping rank looks this often whether the run has failed
 #define FAILURE_TEXT 1024
 
 typedef struct World World;
@@ -158,11 +158,11 @@ static PmStatus *meet(World *w, Group *g, int32_t me) {
 typedef void CombineFn(void *into, const void *from, int64_t n);
 
 // Over elements of type T: a op= b.
-#define COMBINE(name, T, expr)                                      \
-  static void name(void *into, const void *from, int64_t n) {       \
-    T *a = into;                                                    \
-    const T *b = from;                                              \
-    for (int64_t i = 0; i < n; i++) a[i] = (T)(expr);               \
+#define COMBINE(name, T, expr)                                \
+  static void name(void *into, const void *from, int64_t n) { \
+    T *a = into;                                              \
+    const T *b = from;                                        \
+    for (int64_t i = 0; i < n; i++) a[i] = (T)(expr);         \
   }
 COMBINE(sum_i32, uint32_t, a[i] + b[i])
 COMBINE(sum_f32, float, a[i] + b[i])
@@ -266,14 +266,14 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   return meet(w, g, me);
 }
 
-static void fail(PmComm *comm, const char *why) {
+static void abandon(PmComm *comm, const char *why) {
   Message m = {.len = 0};
   say(&m, "rank %lld stopped: %s", (long long)comm->rank, why);
   fail_world(((LocalComm *)comm)->world, PM_ERR_PEER, m.text);
 }
 
 // ---- creation ------------------------------------------------------------------------------------------------------
-static const PmCommVtbl vtbl = {.name = "local", .run = run, .fail = fail};
+static const PmCommVtbl vtbl = {.name = "local", .run = run, .abandon = abandon};
 
 static void add_family(World *w, const PmColl *c) {
   if (find_family(w, c)) return;

@@ -5,11 +5,11 @@
 #include "base/assert.h"
 #include "runtime/validate.h"
 
-#define SMALL_FLOPS 1e6    // less work than this stays on one thread
-#define CHUNK_FLOPS 4e6    // a product with less work is not cut
-#define CHUNK_MIN 128      // rows or columns of a piece
+#define SMALL_FLOPS 1e6  // less work than this stays on one thread
+#define CHUNK_FLOPS 4e6  // a product with less work is not cut
+#define CHUNK_MIN 128    // rows or columns of a piece
 #define CHUNKS_MAX 8
-#define ENOUGH_TURNS 8     // with so many turns of the loops a product is not cut
+#define ENOUGH_TURNS 8  // with so many turns of the loops a product is not cut
 
 typedef struct Form {
   bool trans;
@@ -52,11 +52,11 @@ static void product(const DotJob *j, int64_t m, int64_t n, const char *a, const 
   }
   int im = (int)m, in = (int)n, ik = (int)j->d->k, la = (int)fa.ld, lb = (int)fb.ld, lc = (int)j->fc.ld;
   if (j->d->dtype == PM_K_F32) {
-    cblas_sgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0f, (const float *)(const void *)a, la,
-                (const float *)(const void *)b, lb, add ? 1.0f : 0.0f, (float *)(void *)c, lc);
+    cblas_sgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0f, (const float *)a, la, (const float *)b,
+                lb, add ? 1.0f : 0.0f, (float *)c, lc);
   } else {
-    cblas_dgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0, (const double *)(const void *)a, la,
-                (const double *)(const void *)b, lb, add ? 1.0 : 0.0, (double *)(void *)c, lc);
+    cblas_dgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0, (const double *)a, la,
+                (const double *)b, lb, add ? 1.0 : 0.0, (double *)c, lc);
   }
 }
 

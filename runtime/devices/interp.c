@@ -14,14 +14,14 @@ typedef struct DotJob {
 } DotJob;
 
 static double get(const PmDot *d, const char *at, int64_t i) {
-  return d->dtype == PM_K_F32 ? (double)((const float *)(const void *)at)[i] : ((const double *)(const void *)at)[i];
+  return d->dtype == PM_K_F32 ? (double)((const float *)at)[i] : ((const double *)at)[i];
 }
 
 static void put(const PmDot *d, char *at, int64_t i, double v) {
   if (d->dtype == PM_K_F32) {
-    ((float *)(void *)at)[i] = (float)v;
+    ((float *)at)[i] = (float)v;
   } else {
-    ((double *)(void *)at)[i] = v;
+    ((double *)at)[i] = v;
   }
 }
 

@@ -81,7 +81,7 @@ static void usage_errors(void **state) {
   refuse(ARGV("frobnicate"), "unknown command `frobnicate`: `pmodel --help` lists them");
   refuse(ARGV("train", "--stpes=3"), "unknown option `--stpes`: did you mean `--steps`?");
   refuse(ARGV("train", "--wibble"), "unknown option `--wibble`: `pmodel train --help` lists them");
-  refuse(ARGV("check", "--steps=3"), "`pmodel check` does not take `--steps` (it belongs to: train, verify)");
+  refuse(ARGV("check", "--steps=3"), "`pmodel check` does not take `--steps` (it belongs to: compile, train, verify)");
   refuse(ARGV("train", "--steps"), "`--steps` needs a value (N)");
   refuse(ARGV("train", "--steps="), "`--steps` needs a whole number, not ``");
   refuse(ARGV("train", "--steps=1e3"), "`--steps` needs a whole number, not `1e3`");

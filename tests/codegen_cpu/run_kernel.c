@@ -47,21 +47,24 @@ static uint64_t next(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-static double number(uint64_t *state) {
-  static const double odd[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 1e-40, -3e-39, 3e38, 0.5, 1e-320};
+// Three kinds: finite numbers alone, so that sums show their order; few numbers, so that ties are common; everything.
+static double number(uint64_t *state, int32_t kind) {
+  static const double odd[] = {0, -0.0, 1, -1, 0.5, -2, INFINITY, -INFINITY, NAN, 1e-40, -3e-39, 3e38, 1e-320};
   const uint64_t r = next(state);
-  if (r % 16 == 0) return odd[next(state) % (sizeof odd / sizeof *odd)];
-  return ((double)(r >> 11) * 0x1p-53 - 0.5) * (r % 3 ? 4 : 2e4);
+  if (kind == 1) return odd[r % 6];
+  if (kind == 2 && r % 16 == 0) return odd[next(state) % (sizeof odd / sizeof *odd)];
+  return ((double)(r >> 11) * 0x1p-53 - 0.5) * (r % 3 ? 4 : 2e3);
 }
 
 char **args_new(const PmKernel *k, uint64_t seed) {
   char **args = calloc(PM_KERNEL_MAX_ARGS, sizeof *args);
   for (int32_t a = 0; a < k->n_args; a++) {
     const int64_t bytes = k->args[a].bytes;
+    const int32_t kind = (int32_t)(next(&seed) % 4) % 3;
     args[a] = malloc((size_t)bytes + 64);
     memset(args[a], 0x5a, (size_t)bytes + 64);
     for (int64_t i = 0; i < bytes / pm_kdtype_bytes((PmKDtype)k->args[a].dtype); i++) {
-      const double v = number(&seed);
+      const double v = number(&seed, kind);
       if (k->args[a].dtype == PM_K_F32) ((float *)args[a])[i] = (float)v;
       if (k->args[a].dtype == PM_K_F64) ((double *)args[a])[i] = v;
       if (k->args[a].dtype == PM_K_I32) ((int32_t *)args[a])[i] = (int32_t)(next(&seed) % 12) - 2;

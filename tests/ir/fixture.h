@@ -20,7 +20,8 @@ void fixture_read(Fixture *fx, const char *text);
 // The text must be refused with a message that contains `why`.
 void fixture_refuse(const char *text, const char *why);
 
-// Runs function `fn` on whole values, one array a parameter, and compares each result, gathered, with `want` within `tolerance`.
+// Runs function `fn` on whole values, one array a parameter, and compares each result, gathered, with `want` within
+// `tolerance`.
 void fixture_run(Fixture *fx, const char *fn, PmInterpMode mode, const double *const *in, const double *const *want,
                  double tolerance);
 

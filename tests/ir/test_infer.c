@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define AXES                                                                                                  \
+#define AXES                                                                                                     \
   "axis b 4\naxis s 6\naxis e 8\naxis h 2\naxis d 4\naxis f 8\naxis one 1\naxis two 2\naxis big 1099511627776\n" \
   "axis big2 1099511627776\n"
 #define LOGICAL "module logical\n" AXES
@@ -85,8 +85,8 @@ static void test_sums(void **state) {
       {"f32[b:4, s:6]", "reduce.max[e](%0) : f32[b:4, s:6]", "no axis e"},
       {"f32[b:4, s:6]", "reduce.max[s, s](%0) : f32[b:4]", "named twice"},
       {"bool[b:4]", "reduce.max[b](%0) : bool[]", "takes numbers"},
-      {"f32[big:1099511627776]|f32[big2:1099511627776]",
-       "dot[](%0, %1) : f32[big:1099511627776, big2:1099511627776]", "2^48"},
+      {"f32[big:1099511627776]|f32[big2:1099511627776]", "dot[](%0, %1) : f32[big:1099511627776, big2:1099511627776]",
+       "2^48"},
   };
   RUN(LOGICAL, cases);
 }
@@ -213,12 +213,13 @@ static void test_collectives(void **state) {
       {"f32[b:4]{+x}", "slice[b / x](%0) : f32[b:4/x]{+x}", "both split and partial"},
   };
   RUN(LOCAL, cases);
-  fixture_refuse(LOGICAL "mesh x 2\nfn f body {\nparam %0 : f32[b:4]\n%1 = slice[b / x](%0) : f32[b:4/x]\nreturn %1\n}\n",
+  fixture_refuse(LOGICAL
+                 "mesh x 2\nfn f body {\nparam %0 : f32[b:4]\n%1 = slice[b / x](%0) : f32[b:4/x]\nreturn %1\n}\n",
                  "stage local only");
 }
 
-#define CALLEE                                                                         \
-  "fn g body {\nparam %0 : f32[s:6]\nparam %1 : f32[]\nparam %2 : f32[s:6]\n"             \
+#define CALLEE                                                                \
+  "fn g body {\nparam %0 : f32[s:6]\nparam %1 : f32[]\nparam %2 : f32[s:6]\n" \
   "%3 = map.mul(%0, %2) : f32[s:6]\n%4 = reduce.sum[s](%3) : f32[]\nreturn %3, %4\n}\n"
 
 static void test_calls(void **state) {

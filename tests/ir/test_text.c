@@ -21,7 +21,8 @@ static const char sample[] =
     "var \"tokens\" input i32<vocab>[batch:8/data, seq:16] none\n"
     "var \"step\" step f64[] none\n"
     "data \"bytes\" files(\"a\\\"b.txt\", \"c\\x09d\") x=\"tokens\" y=\"tokens\" shuffle\n"
-    "rule roles(param, act) axes(embed, ?) mesh(data, tensor) scope=\"layer.*\" text=\"shard embed\" @\"gpt.pplan\":4:2\n"
+    "rule roles(param, act) axes(embed, ?) mesh(data, tensor) scope=\"layer.*\" text=\"shard embed\" "
+    "@\"gpt.pplan\":4:2\n"
     "rule roles() axes(seq) mesh() none text=\"shard seq -> none\"\n"
     "rule roles() axes() mesh() pin=\"layer.h\" dims(batch/data+tensor, ?, seq) text=\"pin\"\n"
     "train model=\"gpt\" schedule=\"lr\" step=\"gpt.step\" eval=\"gpt\" clip=1 steps=100 seed=18446744073709551615\n"
@@ -176,7 +177,8 @@ static void test_refused(void **state) {
   fixture_refuse("module local\naxis b 4\nmesh d 2\nvar \"a\" param f32[b:4/d+d] none\n", "used twice");
   fixture_refuse("module local\naxis b 4\nmesh d 2\nvar \"a\" param f32[b:4]{+d, +d} none\n", "mesh order");
   fixture_refuse("module local\naxis b 4\nvar \"a\" param f32<b>[] none\n", "only an i32");
-  fixture_refuse("module local\nvar \"a\" state f32[] none owner=\"c\"\nvar \"b\" state f32[] none\n", "t.pir:2: no variable `c`");
+  fixture_refuse("module local\nvar \"a\" state f32[] none owner=\"c\"\nvar \"b\" state f32[] none\n",
+                 "t.pir:2: no variable `c`");
   fixture_refuse("module local\ntrain model=\"f\"\n", "no function `f`");
   fixture_refuse("module local\nfn f body {\n%1 = const 1 : f32[]\nreturn\n}\n", "next value is %0");
   fixture_refuse("module local\nfn f body {\n%0 = map.neg(%0) : f32[]\nreturn\n}\n", "no value %0 before");

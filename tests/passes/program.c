@@ -74,7 +74,15 @@ static PmValueId push(Pool *q, PmValueId v) {
 static PmValueId pick(Pool *q) { return q->floats[program_below(q->p, q->n)]; }
 static PmType type_of(const Pool *q, PmValueId v) { return *pm_b_type(&q->b, v); }
 
-// Sums away what `to` lacks, then broadcasts; keeps numbers near 1.
+// Divided by the number of elements that a sum ran over: slopes stay near 1, and differences can follow them.
+static PmValueId mean(Pool *q, PmValueId v, const PmAxisId *axes, int32_t n) {
+  double size = 1;
+  for (int32_t i = 0; i < n; i++) size *= (double)pm_axis_size(q->p->m, axes[i]);
+  PmType t = type_of(q, v);
+  return pm_b_map2(&q->b, PM_S_mul, v, pm_b_splat(&q->b, 1 / size, &t));
+}
+
+// Averages away what `to` lacks, then broadcasts.
 static PmValueId adapt(Pool *q, PmValueId v, PmType to) {
   PmType t = type_of(q, v);
   PmAxisId axes[PM_MAX_RANK];
@@ -82,13 +90,14 @@ static PmValueId adapt(Pool *q, PmValueId v, PmType to) {
   for (int32_t i = 0; i < t.rank; i++) {
     if (pm_type_find(&to, t.dims[i].axis) == PM_NONE) axes[n++] = t.dims[i].axis;
   }
-  if (n > 0) v = pm_b_map1(&q->b, PM_S_tanh, pm_b_reduce(&q->b, PM_SUM, v, axes, n));
+  if (n > 0) v = mean(q, pm_b_reduce(&q->b, PM_SUM, v, axes, n), axes, n);
   return pm_b_broadcast(&q->b, v, to);
 }
 
 static void make_map1(Pool *q) {
   static const PmScalar fns[] = {PM_S_tanh, PM_S_sin, PM_S_neg, PM_S_cos};
-  push(q, pm_b_map1(&q->b, fns[program_below(q->p, 4)], pick(q)));
+  PmScalar fn = fns[program_below(q->p, 4)];
+  push(q, pm_b_map1(&q->b, fn, pick(q)));
 }
 
 static void make_map2(Pool *q) {
@@ -108,7 +117,7 @@ static void make_dot(Pool *q) {
     if (pm_type_find(&ty, tx.dims[i].axis) != PM_NONE && program_below(q->p, 3) > 0) axes[n++] = tx.dims[i].axis;
   }
   if (rank - n > 4) return;
-  push(q, pm_b_map1(&q->b, PM_S_tanh, pm_b_dot(&q->b, x, y, axes, n)));
+  push(q, pm_b_map1(&q->b, PM_S_tanh, mean(q, pm_b_dot(&q->b, x, y, axes, n), axes, n)));
 }
 
 static void make_reduce(Pool *q) {
@@ -121,7 +130,8 @@ static void make_reduce(Pool *q) {
   }
   if (n == 0) return;
   PmReduceKind kind = q->rough && program_below(q->p, 2) ? PM_MAX : PM_SUM;
-  push(q, pm_b_map1(&q->b, PM_S_sin, pm_b_reduce(&q->b, kind, x, axes, n)));
+  PmValueId y = pm_b_reduce(&q->b, kind, x, axes, n);
+  push(q, pm_b_map1(&q->b, PM_S_sin, kind == PM_SUM ? mean(q, y, axes, n) : y));
 }
 
 static void make_broadcast(Pool *q) {
@@ -174,7 +184,8 @@ static void make_where(Pool *q) {
   PmValueId pos = pm_b_pos(&q->b, t.dims[0].axis);
   PmType line = type_of(q, pos);
   PmValueId mask = pm_b_map2(&q->b, PM_S_ge, pos, pm_b_splat(&q->b, 1.0, &line));
-  push(q, pm_b_map3(&q->b, PM_S_where, pm_b_broadcast(&q->b, mask, t), x, adapt(q, pick(q), t)));
+  PmValueId other = adapt(q, pick(q), t);
+  push(q, pm_b_map3(&q->b, PM_S_where, pm_b_broadcast(&q->b, mask, t), x, other));
 }
 
 static void make_index(Pool *q) {
@@ -202,18 +213,35 @@ static void make_waste(Pool *q) {
   PmType t = type_of(q, x);
   PmValueId y = x;
   switch (program_below(q->p, 9)) {
-    case 0: y = pm_b_map2(&q->b, PM_S_mul, x, pm_b_splat(&q->b, 1.0, &t)); break;
-    case 1: y = pm_b_map2(&q->b, PM_S_add, x, pm_b_splat(&q->b, 0.0, &t)); break;
-    case 2: y = pm_b_map2(&q->b, PM_S_sub, x, pm_b_splat(&q->b, 0.0, &t)); break;
-    case 3: y = pm_b_map1(&q->b, PM_S_neg, pm_b_map1(&q->b, PM_S_neg, x)); break;
-    case 4: y = pm_b_cast(&q->b, pm_b_cast(&q->b, x, PM_F64), PM_F32); break;
-    case 5: y = pm_b_map2(&q->b, PM_S_add, x, pm_b_map1(&q->b, PM_S_neg, adapt(q, pick(q), t))); break;
-    case 6: y = pm_b_map2(&q->b, PM_S_max, x, adapt(q, pick(q), t)); break;
-    case 7: y = pm_b_map2(&q->b, PM_S_mul, x, pm_b_splat(&q->b, program_real(q->p, -2, 2), &t)); break;
+    case 0:
+      y = pm_b_map2(&q->b, PM_S_mul, x, pm_b_splat(&q->b, 1.0, &t));
+      break;
+    case 1:
+      y = pm_b_map2(&q->b, PM_S_add, x, pm_b_splat(&q->b, 0.0, &t));
+      break;
+    case 2:
+      y = pm_b_map2(&q->b, PM_S_sub, x, pm_b_splat(&q->b, 0.0, &t));
+      break;
+    case 3:
+      y = pm_b_map1(&q->b, PM_S_neg, pm_b_map1(&q->b, PM_S_neg, x));
+      break;
+    case 4:
+      y = pm_b_cast(&q->b, pm_b_cast(&q->b, x, PM_F64), PM_F32);
+      break;
+    case 5:
+      y = pm_b_map2(&q->b, PM_S_add, x, pm_b_map1(&q->b, PM_S_neg, adapt(q, pick(q), t)));
+      break;
+    case 6:
+      y = pm_b_map2(&q->b, PM_S_max, x, adapt(q, pick(q), t));
+      break;
+    case 7:
+      y = pm_b_map2(&q->b, PM_S_mul, x, pm_b_splat(&q->b, program_real(q->p, -2, 2), &t));
+      break;
     default: {
       PmType two = t;
       two.dtype = PM_F64;
-      PmValueId c = pm_b_map2(&q->b, PM_S_div, pm_b_splat(&q->b, 1.0, &two), pm_b_splat(&q->b, 3.0, &two));
+      PmValueId one = pm_b_splat(&q->b, 1.0, &two), three = pm_b_splat(&q->b, 3.0, &two);
+      PmValueId c = pm_b_map2(&q->b, PM_S_div, one, three);
       y = pm_b_map2(&q->b, PM_S_mul, x, pm_b_cast(&q->b, c, PM_F32));
     }
   }
@@ -234,9 +262,11 @@ static PmType random_type(Program *p) {
 }
 
 static void make_call(Pool *q, int32_t depth, int32_t n_nodes) {
-  PmType types[2] = {random_type(q->p), random_type(q->p)};
+  PmType types[2];
+  PmValueId in[2];
+  for (int32_t i = 0; i < 2; i++) types[i] = random_type(q->p);
   PmFnId fn = random_fn(q->p, "callee", PM_FN_COMPOSITE, types, 2, 0, n_nodes, depth, q->rough);
-  PmValueId in[2] = {adapt(q, pick(q), types[0]), adapt(q, pick(q), types[1])};
+  for (int32_t i = 0; i < 2; i++) in[i] = adapt(q, pick(q), types[i]);
   for (int32_t twice = 0; twice < 2; twice++) {
     PmValueId out = pm_b_call(&q->b, fn, in, 2);
     for (int32_t i = 0; i < pm_fn(q->p->m, fn)->n_results; i++) push(q, out + i);
@@ -407,7 +437,7 @@ static double loss(Program *p, PmFnId fn, const PmTensor *in, const PmTensor *co
 
 // Fourth order: the error is h^4 of the fifth derivative, and rounding / h.
 static double difference(Program *p, PmFnId fn, const PmTensor *in, const PmTensor *cot, double *x) {
-  const double h = 1e-3, at = *x;
+  const double h = 2e-4, at = *x;
   double f[4];
   for (int32_t i = 0; i < 4; i++) {
     *x = at + h * (double[]){-2, -1, 1, 2}[i];

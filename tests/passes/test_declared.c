@@ -1,4 +1,5 @@
-// Declared backward pairs: used where they are, compared with what is derived from the body, refused where they do not fit.
+// Declared backward pairs: used where they are, compared with what is derived from the body, refused where they do not
+// fit.
 #include <math.h>
 #include <string.h>
 
@@ -117,7 +118,8 @@ static void test_pairs_that_do_not_fit(void **state) {
   Program p;
   program_init(&p, 3);
   PmFnId f = user(&p, declare_softmax(&p, true));
-  PmFn *fwd = pm_fn(p.m, pm_module_find_fn(p.m, "softmax.fwd")), *bwd = pm_fn(p.m, pm_module_find_fn(p.m, "softmax.bwd"));
+  PmFn *fwd = pm_fn(p.m, pm_module_find_fn(p.m, "softmax.fwd")),
+       *bwd = pm_fn(p.m, pm_module_find_fn(p.m, "softmax.bwd"));
   bwd->values[0].name = "d_z";
   expect_input_error(try_pair(&p, f), "`d_z` is no parameter of");
   bwd->values[0].name = "lse";

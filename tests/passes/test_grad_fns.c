@@ -157,6 +157,29 @@ static void test_residuals(void **state) {
   program_deinit(&p);
 }
 
+// Pointwise values are made again from their operands when those are there anyway: gelu saves x alone.
+static void test_pointwise_is_remade(void **state) {
+  (void)state;
+  Program p;
+  program_init(&p, 8);
+  program_fn(&p, "gelu", PM_FN_COMPOSITE);
+  PmType t = program_type(&p, 2, p.j, p.k);
+  PmValueId x = pm_b_param(&p.b, t, "x");
+  PmValueId cube = map2(&p, PM_S_pow, x, pm_b_splat(&p.b, 3, &t));
+  PmValueId sum = map2(&p, PM_S_add, x, map2(&p, PM_S_mul, pm_b_splat(&p.b, 0.044715, &t), cube));
+  PmValueId bent = pm_b_map1(&p.b, PM_S_tanh, map2(&p, PM_S_mul, pm_b_splat(&p.b, 0.7978845608, &t), sum));
+  PmValueId gate = map2(&p, PM_S_add, pm_b_splat(&p.b, 1, &t), bent);
+  PmValueId y = map2(&p, PM_S_mul, map2(&p, PM_S_mul, pm_b_splat(&p.b, 0.5, &t), x), gate);
+  pm_b_results(&p.b, &y, 1);
+  const PmGradPair *pair;
+  assert_null(pm_differentiate_fn(p.m, &p.arena, p.b.fn, (bool[]){true}, true, &pair));
+  assert_int_equal(pm_fn(p.m, pair->fwd)->n_results, 1);
+  assert_int_equal(pair->n_args, 2);
+  assert_int_equal(pair->args[0].kind, PM_ARG_PARAM);
+  program_check_gradients(&p, p.b.fn, false, -2, 2, 1e-6);
+  program_deinit(&p);
+}
+
 static void test_names(void **state) {
   (void)state;
   Program p;
@@ -173,7 +196,8 @@ static void test_names(void **state) {
   bool found = false;
   const PmFn *bwd = pm_fn(p.m, pair->bwd);
   for (int32_t v = 0; v < bwd->n_values; v++) {
-    found = found || (bwd->values[v].name && strcmp(bwd->values[v].name, "d(layer.attn.q)") == 0 && bwd->values[v].bound);
+    found =
+        found || (bwd->values[v].name && strcmp(bwd->values[v].name, "d(layer.attn.q)") == 0 && bwd->values[v].bound);
   }
   assert_true(found);
   assert_string_equal(bwd->values[bwd->results[0]].name, "d(x)");
@@ -182,10 +206,15 @@ static void test_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shared_and_unused),  cmocka_unit_test(test_repeat),
-      cmocka_unit_test(test_repeat_partly_used), cmocka_unit_test(test_repeat_overwritten),
-      cmocka_unit_test(test_call),               cmocka_unit_test(test_residuals),
-      cmocka_unit_test(test_names),              cmocka_unit_test(test_random),
+      cmocka_unit_test(test_shared_and_unused),
+      cmocka_unit_test(test_repeat),
+      cmocka_unit_test(test_repeat_partly_used),
+      cmocka_unit_test(test_repeat_overwritten),
+      cmocka_unit_test(test_call),
+      cmocka_unit_test(test_residuals),
+      cmocka_unit_test(test_pointwise_is_remade),
+      cmocka_unit_test(test_names),
+      cmocka_unit_test(test_random),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

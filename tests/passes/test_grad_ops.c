@@ -148,8 +148,9 @@ static void test_index(void **state) {
 
 static void test_every_op_has_a_test(void **state) {
   (void)state;
-  static const PmOp tested[] = {PM_OP_broadcast, PM_OP_cast,  PM_OP_call,   PM_OP_dot,   PM_OP_index, PM_OP_map,  PM_OP_merge,
-                                PM_OP_reduce,    PM_OP_rename, PM_OP_repeat, PM_OP_select, PM_OP_split, PM_OP_stack};
+  static const PmOp tested[] = {PM_OP_broadcast, PM_OP_cast,  PM_OP_call,   PM_OP_dot,    PM_OP_index,
+                                PM_OP_map,       PM_OP_merge, PM_OP_reduce, PM_OP_rename, PM_OP_repeat,
+                                PM_OP_select,    PM_OP_split, PM_OP_stack};
   for (int32_t op = 0; op < PM_OP_COUNT; op++) {
     bool found = false;
     for (size_t i = 0; i < sizeof tested / sizeof tested[0]; i++) found = found || tested[i] == (PmOp)op;
@@ -160,10 +161,12 @@ static void test_every_op_has_a_test(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcast),       cmocka_unit_test(test_cast),   cmocka_unit_test(test_dot),
-      cmocka_unit_test(test_dot_with_itself), cmocka_unit_test(test_reduce), cmocka_unit_test(test_max_shares_ties),
-      cmocka_unit_test(test_rename),          cmocka_unit_test(test_split_merge), cmocka_unit_test(test_select),
-      cmocka_unit_test(test_stack),           cmocka_unit_test(test_index),  cmocka_unit_test(test_every_op_has_a_test),
+      cmocka_unit_test(test_broadcast), cmocka_unit_test(test_cast),
+      cmocka_unit_test(test_dot),       cmocka_unit_test(test_dot_with_itself),
+      cmocka_unit_test(test_reduce),    cmocka_unit_test(test_max_shares_ties),
+      cmocka_unit_test(test_rename),    cmocka_unit_test(test_split_merge),
+      cmocka_unit_test(test_select),    cmocka_unit_test(test_stack),
+      cmocka_unit_test(test_index),     cmocka_unit_test(test_every_op_has_a_test),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,10 +9,10 @@ typedef struct Row {
 } Row;
 
 static const Row rows[] = {
-    {PM_S_abs, 0.1, 2},   {PM_S_abs, -2, -0.1},    {PM_S_add, -2, 2},  {PM_S_cos, -3, 3}, {PM_S_div, 0.5, 2},
-    {PM_S_erf, -2, 2},    {PM_S_exp, -2, 2},       {PM_S_log, 0.2, 3}, {PM_S_max, -2, 2}, {PM_S_min, -2, 2},
-    {PM_S_mul, -2, 2},    {PM_S_neg, -2, 2},       {PM_S_pow, 0.3, 2}, {PM_S_rsqrt, 0.3, 3}, {PM_S_sin, -3, 3},
-    {PM_S_sqrt, 0.3, 3},  {PM_S_sub, -2, 2},       {PM_S_tanh, -2, 2}, {PM_S_where, -2, 2},
+    {PM_S_abs, 0.1, 2},  {PM_S_abs, -2, -0.1}, {PM_S_add, -2, 2},  {PM_S_cos, -3, 3},    {PM_S_div, 0.5, 2},
+    {PM_S_erf, -2, 2},   {PM_S_exp, -2, 2},    {PM_S_log, 0.2, 3}, {PM_S_max, -2, 2},    {PM_S_min, -2, 2},
+    {PM_S_mul, -2, 2},   {PM_S_neg, -2, 2},    {PM_S_pow, 0.3, 2}, {PM_S_rsqrt, 0.3, 3}, {PM_S_sin, -3, 3},
+    {PM_S_sqrt, 0.3, 3}, {PM_S_sub, -2, 2},    {PM_S_tanh, -2, 2}, {PM_S_where, -2, 2},
 };
 
 static void test_each_scalar(void **state) {

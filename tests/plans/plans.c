@@ -79,6 +79,17 @@ static double made_up(const PmModule *m, const PmType *t, uint64_t seed, int32_t
   return t->dtype == PM_F64 ? 3.0 : 2 * pm_random_uniform(key, 0, (uint64_t)i) - 1;
 }
 
+static bool is_grad(const PmFn *f, int32_t result) {
+  const char *report = f->result_bind ? f->result_bind[result].report : NULL;
+  return report && strncmp(report, "d(", 2) == 0;
+}
+
+static double largest_of(const PmTensor *t) {
+  double largest = 0;
+  for (int64_t i = 0; i < t->n; i++) largest = fmax(largest, fabs(t->data[i]));
+  return largest;
+}
+
 double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_fn, const PmModule *local, PmFnId local_fn,
                         uint64_t seed) {
   const PmFn *f = pm_fn(logical, logical_fn), *g = pm_fn(local, local_fn);
@@ -87,19 +98,27 @@ double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_
   PmTensor *in = PM_NEW_N(arena, PmTensor, f->n_params + 1), *in_local = PM_NEW_N(arena, PmTensor, f->n_params + 1);
   for (int32_t k = 0; k < f->n_params; k++) {
     in[k] = pm_tensor_new(arena, logical, &f->values[k].type);
-    for (int64_t i = 0; i < in[k].n; i++) in[k].data[i] = made_up(logical, &in[k].type, seed, k, i);
+    bool is_state = f->param_bind && f->param_bind[k].var != PM_NONE &&
+                    logical->vars[f->param_bind[k].var].role == PM_ROLE_STATE;  // second moments have a root
+    for (int64_t i = 0; i < in[k].n; i++) {
+      double v = made_up(logical, &in[k].type, seed, k, i);
+      in[k].data[i] = is_state ? fabs(v) : v;
+    }
     in_local[k] = pm_tensor_new(arena, local, &g->values[k].type);
     pm_tensor_scatter(local, in[k].data, &in_local[k]);
   }
   PmTensor *out = PM_NEW_N(arena, PmTensor, f->n_results + 1), *out_local = PM_NEW_N(arena, PmTensor, f->n_results + 1);
   assert_null(pm_interp_run(logical, logical_fn, PM_INTERP_F64, arena, in, out));
   assert_null(pm_interp_run(local, local_fn, PM_INTERP_F64, arena, in_local, out_local));
-  double worst = 0;
+  // A key bias has a zero gradient: gradients are measured against a thousandth of the step's largest at least.
+  double worst = 0, floor_of_grads = 1e-30;
+  for (int32_t k = 0; k < f->n_results; k++)
+    if (is_grad(f, k)) floor_of_grads = fmax(floor_of_grads, 1e-3 * largest_of(&out[k]));
   for (int32_t k = 0; k < f->n_results; k++) {
-    double *whole = PM_NEW_N(arena, double, out[k].n + 1), largest = 1e-30, error = 0;
+    double *whole = PM_NEW_N(arena, double, out[k].n + 1), error = 0;
+    double largest = fmax(largest_of(&out[k]), is_grad(f, k) ? floor_of_grads : 1e-30);
     pm_tensor_gather(local, &out_local[k], whole);
     for (int64_t i = 0; i < out[k].n; i++) {
-      largest = fmax(largest, fabs(out[k].data[i]));
       double e = fabs(out[k].data[i] - whole[i]);
       error = isnan(e) ? INFINITY : fmax(error, e);
     }

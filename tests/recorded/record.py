@@ -49,11 +49,11 @@ class Gpt2:
         # A key bias has no gradient but rounding, about |wq| |wv| |wo|: these are small enough to keep a float32 run's
         # rounding well below the floor of the error measure.
         for x in "qkv":
-            p[f"layer.attn.w{x}"] = Param((EMBED, h, d), 0.12)
+            p[f"layer.attn.w{x}"] = Param((EMBED, h, d), 0.1)
         for x in "qkv":
-            p[f"layer.attn.b{x}"] = Param((h, d), 0.1, decays=False)
+            p[f"layer.attn.b{x}"] = Param((h, d), 0.05, decays=False)
         p["layer.attn.bo"] = Param((EMBED,), 0.1, decays=False)
-        p["layer.attn.wo"] = Param((h, d, EMBED), 0.1)
+        p["layer.attn.wo"] = Param((h, d, EMBED), 0.06)
         p["layer.ffn.w1"] = Param((EMBED, self.ff), 0.25)
         p["layer.ffn.w2"] = Param((self.ff, EMBED), 0.125)
         p["layer.ffn.b1"] = Param((self.ff,), 0.1, decays=False)

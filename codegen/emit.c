@@ -1,0 +1,164 @@
+// Items -> abstract steps, and the way of one function from the IR to there.
+#include <string.h>
+
+#include "base/assert.h"
+#include "codegen/region.h"
+
+static const char *axes_text(const PmCg *cg, const char *op, const PmCgNode *n) {
+  const char *text = op;
+  for (int32_t i = 0; i < n->n_axes; i++)
+    text = pm_arena_printf(cg->out_arena, "%s%s%s", text, i ? "," : "[", cg->m->axes[n->axes[i]].name);
+  return n->n_axes ? pm_arena_printf(cg->out_arena, "%s]", text) : text;
+}
+
+const char *pm_cg_dot_text(const PmCg *cg, const PmCgNode *n) { return axes_text(cg, "dot", n); }
+
+// The whole of v, contiguous in the order of its dims.
+static PmCgRef whole(PmCg *cg, PmCgRegion *r, PmCgId v) {
+  const PmCgValue *x = &r->values[v];
+  const PmCgView *view = pm_cg_view(cg, r, v);
+  PM_ASSERT(view->buf != PM_NONE && pm_cg_view_contiguous(x, view), "a value that has to lie contiguous does not");
+  const int64_t size = pm_kdtype_bytes(x->dtype);
+  return (PmCgRef){view->buf, view->offset * size, pm_cg_elements(x) * size};
+}
+
+static bool used_once(const PmCgRegion *r, PmCgId v) {
+  int32_t uses = 0;
+  for (int32_t i = 0; i < r->n_results; i++) uses += r->results[i] == v;
+  for (int32_t i = 0; i < r->n_nodes; i++)
+    for (int32_t k = 0; k < r->nodes[i].n_in; k++) uses += r->nodes[i].in[k] == v;
+  return uses == 1;
+}
+
+static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
+  static const uint8_t kinds[PM_OP_COUNT] = {
+      [PM_OP_all_reduce] = PM_COLL_ALL_REDUCE,
+      [PM_OP_all_gather] = PM_COLL_ALL_GATHER,
+      [PM_OP_reduce_scatter] = PM_COLL_REDUCE_SCATTER,
+      [PM_OP_all_to_all] = PM_COLL_ALL_TO_ALL,
+  };
+  const PmCgValue *x = &r->values[n->in[0]], *y = &r->values[n->out];
+  const PmCgRef src = whole(cg, r, n->in[0]);
+  // An operand that nothing else reads makes room for the result.
+  if (n->op == PM_OP_all_reduce && x->def != PM_NONE && src.bytes == r->bufs[src.buf].bytes && used_once(r, n->in[0]) &&
+      r->info[n->in[0]].home != PM_NONE && !pm_cg_is_op(r, n->in[0], PM_OP_repeat) && src.buf >= r->n_params && r->bufs[src.buf].table == PM_NONE) {
+    r->info[n->out].view = r->info[n->in[0]].view;
+    r->info[n->out].view_known = true;
+    if (!r->bufs[src.buf].name) r->bufs[src.buf].name = y->name;
+  }
+  const PmCgRef dst = whole(cg, r, n->out);
+  PmColl *c = PM_NEW(cg->out_arena, PmColl);
+  c->kind = kinds[n->op];
+  c->dtype = x->dtype;
+  c->reduce = (uint8_t)n->kind;
+  c->n_mesh = n->n_mesh;
+  memcpy(c->mesh, n->mesh, (size_t)n->n_mesh);
+  const int64_t in = pm_cg_elements(x), out = pm_cg_elements(y);
+  int64_t group = 1;
+  for (int32_t i = 0; i < n->n_mesh; i++) group *= cg->m->mesh[n->mesh[i]].size;
+  c->count = n->op == PM_OP_all_to_all ? in / group : in < out ? in : out;
+  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_COLL, 2);
+  s->coll = c;
+  s->loc = n->loc;
+  s->op = pm_op_name(n->op);
+  s->bytes = (double)(src.bytes + dst.bytes);
+  s->refs[0] = src;
+  s->refs[1] = dst;
+  s->writes[1] = true;
+}
+
+static void emit_repeat(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
+  PmCgRef *refs = PM_NEW_N(cg->arena, PmCgRef, n->n_in + n->n_out);
+  for (int32_t i = 0; i < n->n_in; i++) refs[i] = whole(cg, r, n->in[i]);
+  for (int32_t i = 0; i < n->n_out; i++) refs[n->n_in + i] = whole(cg, r, n->out + i);
+  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_REPEAT, n->n_in + n->n_out);
+  memcpy(s->refs, refs, (size_t)(n->n_in + n->n_out) * sizeof *refs);
+  for (int32_t i = 0; i < n->n_out; i++) s->writes[n->n_in + i] = true;
+  s->repeat = n;
+  s->loc = n->loc;
+  s->op = "repeat";
+}
+
+typedef struct Readers {
+  PmCgRegion *r;
+  int32_t item;
+} Readers;
+
+static void note_reader(void *ctx, PmCgId v) {
+  Readers *x = ctx;
+  if (v < x->r->n_params) x->r->last_reader[v] = x->item;
+}
+
+static void find_readers(PmCg *cg, PmCgRegion *r) {
+  r->last_reader = PM_NEW_N(cg->arena, int32_t, r->n_params + 1);
+  for (int32_t i = 0; i < r->n_params; i++) r->last_reader[i] = PM_NONE;
+  for (int32_t i = 0; i < r->n_items; i++) pm_cg_item_reads(cg, r, i, note_reader, &(Readers){r, i});
+  for (int32_t i = 0; i < r->n_results; i++) {
+    PmCgId v = r->results[i];
+    while (r->values[v].def >= 0 && pm_cg_is_view(r, pm_cg_def(r, v)) && !r->info[v].stored) v = pm_cg_def(r, v)->in[0];
+    if (v < r->n_params) r->last_reader[v] = INT32_MAX;
+  }
+}
+
+bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
+  for (int32_t i = 0; i < r->n_params; i++) {
+    const PmCgValue *v = &r->values[i];
+    pm_cg_buf(cg, r, (PmKDtype)v->dtype, pm_cg_elements(v), PM_OWN_ACT, v->name);
+  }
+  if (r->result_var) find_readers(cg, r);
+  for (int32_t i = 0; i < r->n_items; i++) {
+    const PmCgItem *k = &r->items[i];
+    switch (k->kind) {
+      case PM_CG_KERNEL:
+        if (!pm_cg_emit_kernel(cg, r, i)) return false;
+        break;
+      case PM_CG_SCATTER:
+        if (!pm_cg_emit_scatter(cg, r, i)) return false;
+        break;
+      case PM_CG_DOT: pm_cg_emit_dot(cg, r, i); break;
+      case PM_CG_COLL: emit_coll(cg, r, &r->nodes[k->node]); break;
+      case PM_CG_REPEAT: emit_repeat(cg, r, &r->nodes[k->node]); break;
+    }
+  }
+  r->result_ref = PM_NEW_N(cg->arena, PmCgRef, r->n_results + 1);
+  for (int32_t i = 0; i < r->n_results; i++) r->result_ref[i] = whole(cg, r, r->results[i]);
+  return true;
+}
+
+static void reset(PmCg *cg, PmCgRegion *r) {
+  r->info = PM_NEW_N(cg->arena, PmCgInfo, r->n_values + 1);
+  r->items = NULL;
+  r->bufs = NULL;
+  r->steps = NULL;
+  r->n_items = r->cap_items = r->n_bufs = r->cap_bufs = r->n_steps = r->cap_steps = 0;
+}
+
+static void entry_vars(PmCg *cg, const PmFn *fn, PmCgRegion *r) {
+  PmVarId *params = PM_NEW_N(cg->arena, PmVarId, fn->n_params + 1);
+  PmVarId *results = PM_NEW_N(cg->arena, PmVarId, fn->n_results + 1);
+  for (int32_t i = 0; i < fn->n_params; i++) params[i] = fn->param_bind[i].var;
+  for (int32_t i = 0; i < fn->n_results; i++) results[i] = fn->result_bind ? fn->result_bind[i].var : PM_NONE;
+  r->param_var = params;
+  r->result_var = results;
+}
+
+PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
+  enum { MAX_NODES = 256 };
+  const PmFn *fn = pm_fn(cg->m, id);
+  PmCgRegion *r = pm_cg_lower(cg, id);
+  if (cg->status) return cg->status;
+  if (fn->param_bind) entry_vars(cg, fn, r);
+  const int32_t n_kernels = cg->n_kernels, n_tables = cg->n_tables;
+  for (int32_t limit = MAX_NODES; limit > 0; limit /= 2) {
+    reset(cg, r);
+    cg->n_kernels = n_kernels;  // those of an attempt that failed
+    cg->n_tables = n_tables;
+    pm_cg_exact(cg, r);
+    pm_cg_orders(cg, r);
+    pm_cg_fuse(cg, r, limit);
+    if (!pm_cg_emit(cg, r)) continue;
+    *out = r;
+    return NULL;
+  }
+  return PM_STATUS(PM_ERR_INTERNAL, "function %s: a single operation passes the limits of a kernel", fn->name);
+}

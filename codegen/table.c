@@ -1,0 +1,133 @@
+// Tables: exact numbers that cost more than a few instructions, computed once by host kernels of entry `setup`. Equal
+// expressions share one table, whatever their axes are called and wherever they stand.
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/buf.h"
+#include "codegen/eval.h"
+
+// Which dims v really varies along.
+static void dependent(const PmCgRegion *r, PmCgId v, bool *out) {
+  const PmCgNode *n = pm_cg_def(r, v);
+  const PmCgValue *x = &r->values[v];
+  memset(out, 0, PM_CG_RANK * sizeof *out);
+  if (n->op == PM_OP_pos) out[0] = true;
+  for (int32_t i = 0; i < n->n_in; i++) {
+    const PmCgValue *y = &r->values[n->in[i]];
+    bool in[PM_CG_RANK];
+    dependent(r, n->in[i], in);
+    for (int32_t d = 0; d < y->rank; d++) {
+      if (!in[d]) continue;
+      if (n->op == PM_OP_rename) {
+        out[d] = true;
+      } else if (n->op == PM_OP_split && y->dims[d].axis == n->axes[0]) {
+        for (int32_t k = 0; k < n->n_to; k++) out[pm_cg_find_axis(x, n->to[k])] = true;
+      } else if (n->op != PM_OP_select || y->dims[d].axis != n->axes[0]) {
+        out[pm_cg_find_axis(x, y->dims[d].axis)] = true;
+      }
+    }
+  }
+}
+
+typedef struct Names {  // axes by order of appearance
+  int32_t axes[128];
+  int32_t n;
+} Names;
+
+static int32_t axis_name(Names *names, int32_t axis) {
+  for (int32_t i = 0; i < names->n; i++)
+    if (names->axes[i] == axis) return i;
+  if (names->n < (int32_t)(sizeof names->axes / sizeof *names->axes)) names->axes[names->n++] = axis;
+  return names->n - 1;
+}
+
+static void put_key(const PmCgRegion *r, PmCgId v, Names *names, PmBuf *out) {
+  const PmCgNode *n = pm_cg_def(r, v);
+  if (n->op == PM_OP_broadcast) {
+    put_key(r, n->in[0], names, out);
+    return;
+  }
+  pm_buf_printf(out, "%s.%d.%d.%a.%lld", pm_op_name(n->op), r->values[v].dtype, n->op == PM_OP_map ? (int)n->fn : 0,
+                n->number, (long long)n->index);
+  if (n->op == PM_OP_pos) {
+    pm_buf_printf(out, " a%d", axis_name(names, n->axes[0]));
+    for (int32_t i = 0; i < PM_PROGRAM_MAX_MESH; i++) pm_buf_printf(out, ",%lld", (long long)n->offset.stride[i]);
+  } else {
+    for (int32_t i = 0; i < n->n_axes; i++) pm_buf_printf(out, " a%d", axis_name(names, n->axes[i]));
+    for (int32_t i = 0; i < n->n_to; i++) {
+      const int32_t d = pm_cg_find_axis(&r->values[v], n->to[i]);
+      pm_buf_printf(out, " >a%d:%lld", axis_name(names, n->to[i]), (long long)r->values[v].dims[d].extent);
+    }
+  }
+  pm_buf_putc(out, '(');
+  for (int32_t i = 0; i < n->n_in; i++) {
+    put_key(r, n->in[i], names, out);
+    pm_buf_putc(out, ',');
+  }
+  pm_buf_putc(out, ')');
+}
+
+static void build(PmCg *cg, PmCgRegion *r, PmCgId v, const bool *dep, PmCgTable *t) {
+  // The kernel stores through a region of its own, whose buffer 0 is the table.
+  PmCgRegion own = *r;
+  const PmCgValue *x = &r->values[v];
+  PmCgEval e = {.cg = cg, .r = &own, .item = PM_NONE, .host = true, .dry = true, .exact_only = true};
+  own.bufs = NULL;
+  own.n_bufs = own.cap_bufs = 0;
+  own.info = PM_NEW_N(cg->arena, PmCgInfo, r->n_values);
+  memcpy(own.info, r->info, (size_t)r->n_values * sizeof *own.info);
+  PmCgInfo *info = &own.info[v];
+  info->view_known = true;
+  info->view = (PmCgView){.buf = pm_cg_buf(cg, &own, (PmKDtype)x->dtype, t->bytes / pm_kdtype_bytes(x->dtype), PM_OWN_TABLE, x->name)};
+  int64_t stride = 1;
+  for (int32_t d = x->rank - 1; d >= 0; d--) {
+    info->view.stride[d] = dep[d] ? stride : 0;
+    stride *= dep[d] ? x->dims[d].extent : 1;
+  }
+  for (int32_t d = 0; d < x->rank; d++)
+    if (dep[d]) e.space[e.n_space++] = x->dims[d];
+  for (int32_t pass = 0; pass < 2; pass++) {
+    PmCgCoord at[PM_CG_RANK];
+    pm_cg_identity(&e, v, at);
+    const int32_t value = pm_cg_eval(&e, v, at, false);
+    pm_cg_store(&e, v, at, 0, value, false, -1, 0, 0);
+    if (pass == 1) break;
+    const bool ok = pm_cg_layout(&e, 0);
+    PM_ASSERT(ok, "a table of too many axes");
+    pm_cg_begin(&e, "table", false);
+  }
+  pm_cg_end(&e, &t->step, pm_cg_def(r, v)->loc);
+}
+
+int32_t pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
+  const PmCgValue *x = &r->values[v];
+  Names names = {0};
+  bool dep[PM_CG_RANK];
+  PmBuf key;
+  dependent(r, v, dep);
+  pm_buf_init(&key);
+  int64_t elements = 1;
+  *out = (PmCgView){0};
+  for (int32_t d = x->rank - 1; d >= 0; d--) {
+    out->stride[d] = dep[d] ? elements : 0;
+    elements *= dep[d] ? x->dims[d].extent : 1;
+  }
+  for (int32_t d = 0; d < x->rank; d++)
+    if (dep[d]) pm_buf_printf(&key, "a%d:%lld ", axis_name(&names, x->dims[d].axis), (long long)x->dims[d].extent);
+  put_key(r, v, &names, &key);
+  int32_t table = 0;
+  while (table < cg->n_tables && strcmp(cg->tables[table].key, pm_buf_str(&key)) != 0) table++;
+  if (table == cg->n_tables) {
+    PmCgTable t = {.key = pm_arena_strdup(cg->arena, pm_buf_str(&key)), .dtype = x->dtype};
+    t.bytes = elements * pm_kdtype_bytes(x->dtype);
+    build(cg, r, v, dep, &t);
+    cg->tables = pm_grow(cg->arena, cg->tables, cg->n_tables, &cg->cap_tables, sizeof *cg->tables);
+    cg->tables[cg->n_tables++] = t;
+  }
+  pm_buf_deinit(&key);
+  for (int32_t i = 0; i < r->n_bufs; i++)
+    if (r->bufs[i].table == table) return i;
+  const int32_t buf = pm_cg_buf(cg, r, (PmKDtype)x->dtype, elements, PM_OWN_TABLE, "table");
+  r->bufs[buf].table = table;
+  return buf;
+}

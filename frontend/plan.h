@@ -1,0 +1,33 @@
+// A plan while it is resolved; internal to plan.c and plan_rules.c.
+#ifndef PM_FRONTEND_PLAN_H
+#define PM_FRONTEND_PLAN_H
+
+#include "frontend/lower.h"
+
+typedef struct PmPlanEntry {
+  const char *text;
+  PmSpan span;
+} PmPlanEntry;
+
+typedef struct PmPlan {
+  PmLower *lw;
+  const char *name;
+  const PmPlanItem **items;  // effective: children first, replaced ones left out
+  int32_t n, cap;
+  PmMeshAxis mesh[PM_MAX_MESH];
+  int32_t n_mesh;
+  PmSpan mesh_span;
+  PmRule *rules;
+  int32_t n_rules, cap_rules;
+  PmPlanEntry *lines;        // rules and directives as `show plan` prints them
+  int32_t n_lines, cap_lines;
+} PmPlan;
+
+int32_t pm_plan_mesh(const PmPlan *p, const char *name);
+void pm_plan_no_mesh_axis(PmPlan *p, PmName name);
+void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item);
+// `chosen`: the plan will be used, so what this version cannot do is an error.
+void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
+bool pm_directive_repeats(const char *name);  // may stand several times in one plan
+
+#endif

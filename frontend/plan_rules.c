@@ -1,0 +1,204 @@
+// Rules and directives of a plan.
+#include <string.h>
+
+#include "frontend/plan.h"
+
+#define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
+
+static void add_line(PmPlan *p, const char *text, PmSpan span) {
+  p->lines = pm_grow(p->lw->arena, p->lines, p->n_lines, &p->cap_lines, sizeof *p->lines);
+  p->lines[p->n_lines++] = (PmPlanEntry){text, span};
+}
+
+static void add_rule(PmPlan *p, PmRule rule) {
+  rule.loc = pm_lw_loc(p->lw, rule.span);
+  p->rules = pm_grow(p->lw->arena, p->rules, p->n_rules, &p->cap_rules, sizeof *p->rules);
+  p->rules[p->n_rules++] = rule;
+  add_line(p, rule.text, rule.span);
+}
+
+// The axis that a rule means: one of the program, else a local one that the model made.
+static PmAxisId rule_axis(PmLower *lw, const char *name) {
+  const PmSym *sym = pm_scope_find_here(&lw->main->globals, name);
+  if (sym && sym->kind == PM_SYM_AXIS) return sym->axis;
+  return pm_module_find_axis(lw->m, name);
+}
+
+static bool rule_roles(PmPlan *p, PmName role, uint32_t *out) {
+  static const char *const names[] = {"param", "state", "act", "grad", "input"};
+  static const PmRole roles[] = {PM_ROLE_PARAM, PM_ROLE_STATE, PM_ROLE_ACT, PM_ROLE_GRAD, PM_ROLE_INPUT};
+  *out = ALL_ROLES;
+  if (!role.text) return true;
+  for (int32_t i = 0; i < 5; i++) {
+    if (strcmp(names[i], role.text) != 0) continue;
+    *out = UINT32_C(1) << roles[i];
+    return true;
+  }
+  if (pm_lw_error(p->lw, PM_E_PLAN, role.span, "unknown role `%s`", role.text)) {
+    pm_lw_suggest(p->lw, role.text, names, 5);
+    pm_diag_note(p->lw->diags, "roles are `param`, `state`, `act`, `grad` and `input`; several axes are separated by commas");
+  }
+  return false;
+}
+
+static bool rule_targets(PmPlan *p, const PmNames *targets, PmRule *rule) {
+  PmLower *lw = p->lw;
+  bool ok = true;
+  for (int32_t i = 0; i < targets->n; i++) {
+    PmName t = targets->items[i];
+    int32_t mesh = pm_plan_mesh(p, t.text);
+    if (mesh == PM_NONE && strcmp(t.text, "none") == 0 && targets->n == 1) {
+      rule->none = true;
+      return true;
+    }
+    if (mesh == PM_NONE) {
+      pm_plan_no_mesh_axis(p, t);
+      ok = false;
+      continue;
+    }
+    for (int32_t k = 0; k < rule->n_mesh; k++) {
+      if (rule->mesh[k] != mesh) continue;
+      pm_lw_error(lw, PM_E_MESH, t.span, "mesh axis `%s` stands twice in one target", t.text);
+      ok = false;
+    }
+    if (rule->n_mesh == PM_MAX_SPLIT) {
+      pm_lw_error(lw, PM_E_LIMIT, t.span, "one axis divides over at most %d mesh axes", PM_MAX_SPLIT);
+      return false;
+    }
+    rule->mesh[rule->n_mesh++] = (uint8_t)mesh;
+  }
+  return ok;
+}
+
+static const char *shard_text(PmPlan *p, const PmPlanItem *item) {
+  PmBuf b;
+  pm_buf_init(&b);
+  pm_buf_puts(&b, "shard ");
+  if (item->role.text) pm_buf_printf(&b, "%s ", item->role.text);
+  for (int32_t i = 0; i < item->axes.n; i++) pm_buf_printf(&b, "%s%s", i ? ", " : "", item->axes.items[i].text);
+  if (item->scope.text) pm_buf_printf(&b, " in \"%s\"", item->scope.text);
+  for (int32_t i = 0; i < item->targets.n; i++) pm_buf_printf(&b, "%s%s", i ? " + " : " -> ", item->targets.items[i].text);
+  const char *out = pm_intern(p->lw->names, pm_buf_str(&b));
+  pm_buf_deinit(&b);
+  return out;
+}
+
+void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item) {
+  PmLower *lw = p->lw;
+  PmRule rule = {.scope = item->scope.text, .span = item->span, .n_axes = item->axes.n};
+  rule.axes = PM_NEW_N(lw->arena, PmAxisId, item->axes.n);
+  for (int32_t i = 0; i < item->axes.n; i++) rule.axes[i] = rule_axis(lw, item->axes.items[i].text);
+  bool roles = rule_roles(p, item->role, &rule.roles);
+  if (!rule_targets(p, &item->targets, &rule) || !roles) return;
+  rule.text = shard_text(p, item);
+  add_rule(p, rule);
+}
+
+static const char *item_text(PmPlan *p, const PmPlanItem *item) {
+  const char *text = p->lw->sources->files[item->span.file].text;
+  char *out = pm_arena_strndup(p->lw->arena, text + item->span.lo, (size_t)(item->span.hi - item->span.lo));
+  for (char *c = out; *c; c++) {
+    if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
+  }
+  return pm_intern(p->lw->names, out);
+}
+
+// `mesh` axes written as a + b.
+static bool pin_mesh(PmPlan *p, const PmExpr *e, PmSplit *out) {
+  if (e->kind == PM_X_BINARY && e->fn == PM_S_add) return pin_mesh(p, e->a, out) && pin_mesh(p, e->b, out);
+  if (e->kind != PM_X_NAME) {
+    pm_lw_error(p->lw, PM_E_DIRECTIVE, e->span, "a placement is `axis` or `axis/mesh`, with mesh axes joined by `+`");
+    return false;
+  }
+  int32_t mesh = pm_plan_mesh(p, e->name);
+  if (mesh == PM_NONE) {
+    pm_plan_no_mesh_axis(p, (PmName){e->name, e->span});
+    return false;
+  }
+  if (!pm_split_has(out, mesh) && pm_split_push(out, mesh)) return true;
+  pm_lw_error(p->lw, PM_E_MESH, e->span, "mesh axis `%s` stands twice, or too many of them", e->name);
+  return false;
+}
+
+// One dim of a pin: axis, axis/mesh, or axis/mesh+mesh, which parses as (axis/mesh)+mesh.
+static bool pin_dim(PmPlan *p, const PmExpr *e, PmDim *out) {
+  if (e->kind == PM_X_BINARY && e->fn == PM_S_add) return pin_dim(p, e->a, out) && pin_mesh(p, e->b, &out->split);
+  if (e->kind == PM_X_BINARY && e->fn == PM_S_div) return pin_dim(p, e->a, out) && pin_mesh(p, e->b, &out->split);
+  PmLower *lw = p->lw;
+  if (e->kind != PM_X_NAME) {
+    pm_lw_error(lw, PM_E_DIRECTIVE, e->span, "a placement is `axis` or `axis/mesh`, with mesh axes joined by `+`");
+    return false;
+  }
+  out->axis = rule_axis(lw, e->name);
+  if (out->axis != PM_NONE) return true;
+  const char **names;
+  int32_t n = pm_scope_names(lw, &lw->main->globals, PM_SYM_AXIS, &names);
+  if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "unknown axis `%s`", e->name)) pm_lw_suggest(lw, e->name, names, n);
+  return false;
+}
+
+static void add_pin(PmPlan *p, const PmPlanItem *item) {
+  PmLower *lw = p->lw;
+  const PmArgs *a = &item->args;
+  if (a->n != 2 || a->items[0].value->kind != PM_X_STR || a->items[1].value->kind != PM_X_LIST) {
+    pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `pin(\"PATH\", [axis/mesh, axis])`");
+    return;
+  }
+  const PmArgs *dims = &a->items[1].value->args;
+  PmRule rule = {.roles = ALL_ROLES, .span = item->span, .pin = a->items[0].value->name, .n_pin_dims = dims->n};
+  rule.pin_dims = PM_NEW_N(lw->arena, PmDim, dims->n + 1);
+  for (int32_t i = 0; i < dims->n; i++) {
+    if (!pin_dim(p, dims->items[i].value, &rule.pin_dims[i])) return;
+  }
+  rule.text = item_text(p, item);
+  add_rule(p, rule);
+}
+
+// What a directive may say in this version: everything else is an error once the plan is used.
+static bool asks_nothing(const PmPlanItem *item) {
+  const char *name = item->name.text;
+  const PmArg *a = item->args.n == 1 ? &item->args.items[0] : NULL;
+  const char *word = a && !a->name.text && a->value->kind == PM_X_NAME ? a->value->name : "";
+  const char *key = a && a->name.text ? a->name.text : "";
+  if (strcmp(name, "remat") == 0) return strcmp(word, "none") == 0;
+  if (strcmp(name, "overlap") == 0) return strcmp(word, "off") == 0;
+  if (strcmp(name, "accumulate") == 0 && strcmp(key, "micro") == 0) return a->value->kind == PM_X_NUM && a->value->num == 1;
+  if (strcmp(name, "zero") != 0) return false;
+  for (int32_t i = 0; i < item->args.n; i++) {
+    const PmArg *z = &item->args.items[i];
+    if (z->name.text && strcmp(z->name.text, "stage") == 0) return z->value->kind == PM_X_NUM && z->value->num == 0;
+  }
+  return false;
+}
+
+static const char *const directives[] = {"accumulate", "bucket", "gather", "layout", "overlap", "pad",
+                                         "pin",        "pipeline", "remat", "ring",  "ulysses", "zero"};
+#define N_DIRECTIVES ((int32_t)(sizeof directives / sizeof *directives))
+
+bool pm_directive_repeats(const char *name) {
+  static const char *const many[] = {"gather", "layout", "pad", "pin", "ring", "ulysses"};
+  for (int32_t i = 0; i < 6; i++) {
+    if (strcmp(many[i], name) == 0) return true;
+  }
+  return false;
+}
+
+void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  PmLower *lw = p->lw;
+  bool known = false;
+  for (int32_t i = 0; i < N_DIRECTIVES; i++) known = known || strcmp(directives[i], item->name.text) == 0;
+  if (!known) {
+    if (pm_lw_error(lw, PM_E_DIRECTIVE, item->name.span, "unknown directive `%s`", item->name.text)) {
+      pm_lw_suggest(lw, item->name.text, directives, N_DIRECTIVES);
+    }
+    return;
+  }
+  if (strcmp(item->name.text, "pin") == 0) {
+    add_pin(p, item);
+    return;
+  }
+  add_line(p, item_text(p, item), item->span);
+  if (chosen && !asks_nothing(item)) {
+    pm_lw_later(lw, item->span, pm_arena_printf(lw->arena, "the directive `%s`", item_text(p, item)));
+  }
+}

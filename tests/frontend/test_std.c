@@ -1,0 +1,179 @@
+// The declared derivatives of the library against its definitions: fwd gives the same results, bwd the gradients that
+// central differences of the definition give, in double.
+#include "harness.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "compile.h"
+#include "ir/interp.h"
+
+typedef struct Case {
+  PmModule *m;
+  PmArena *arena;
+  PmFnId fn, fwd, bwd;
+  PmTensor in[4];
+  PmTensor cot[4];  // cotangents of the results
+} Case;
+
+static PmFnId sibling(const PmModule *m, PmFnId fn, const char *suffix) {
+  char name[64];
+  snprintf(name, sizeof name, "%s.%s", pm_fn(m, fn)->name, suffix);
+  PmFnId found = pm_module_find_fn(m, name);
+  assert_int_not_equal(found, PM_NONE);
+  return found;
+}
+
+static PmTensor filled(Case *c, const PmType *t, uint64_t stream) {
+  PmTensor x = pm_tensor_new(c->arena, c->m, t);
+  uint64_t key = pm_random_key(stream, "std");
+  for (int64_t i = 0; i < x.n; i++) {
+    double u = pm_random_uniform(key, 0, (uint64_t)i);
+    // Indices, one of them -1.
+    x.data[i] = t->index_of != PM_NONE ? floor(u * (double)pm_axis_size(c->m, t->index_of)) - (i == 0 ? 1e9 : 0) : 4 * u - 2;
+    if (x.data[i] < -1e8) x.data[i] = -1;
+  }
+  return x;
+}
+
+static void run(Case *c, PmFnId fn, const PmTensor *in, PmTensor *out) {
+  PmStatus *st = pm_interp_run(c->m, fn, PM_INTERP_F64, c->arena, in, out);
+  if (st) fail_msg("%s", pm_status_message(st));
+}
+
+static double objective(Case *c) {
+  PmTensor out[4];
+  run(c, c->fn, c->in, out);
+  double sum = 0;
+  for (int32_t r = 0; r < pm_fn(c->m, c->fn)->n_results; r++) {
+    for (int64_t i = 0; i < out[r].n; i++) sum += out[r].data[i] * c->cot[r].data[i];
+  }
+  return sum;
+}
+
+static int32_t param_named(const PmFn *f, const char *name) {
+  for (int32_t i = 0; i < f->n_params; i++) {
+    if (strcmp(f->values[i].name, name) == 0) return i;
+  }
+  return PM_NONE;
+}
+
+// The tensor that bwd's parameter `name` stands for.
+static PmTensor bwd_input(Case *c, const char *name, const PmTensor *saved) {
+  const PmFn *f = pm_fn(c->m, c->fn), *fwd = pm_fn(c->m, c->fwd);
+  int32_t own = param_named(f, name);
+  if (own != PM_NONE) return c->in[own];
+  for (int32_t i = 0; i < fwd->n_results; i++) {
+    const char *result = fwd->values[fwd->results[i]].name;
+    if (strcmp(result, name) == 0) return saved[i];
+    if (i < f->n_results && strncmp(name, "d_", 2) == 0 && strcmp(result, name + 2) == 0) return c->cot[i];
+  }
+  fail_msg("%s has no source for `%s`", pm_fn(c->m, c->bwd)->name, name);
+  return saved[0];
+}
+
+static void check(const char *text, const char *base) {
+  Compiled compiled;
+  compile(&compiled, "std_test.pmodel", text, NULL);
+  if (compiled.text[0]) print_message("%s", compiled.text);
+  Case c = {.m = compiled.module, .arena = &compiled.arena};
+  c.fn = find_base(c.m, base);
+  assert_int_not_equal(c.fn, PM_NONE);
+  c.fwd = sibling(c.m, c.fn, "fwd");
+  c.bwd = sibling(c.m, c.fn, "bwd");
+  const PmFn *f = pm_fn(c.m, c.fn), *fwd = pm_fn(c.m, c.fwd), *bwd = pm_fn(c.m, c.bwd);
+  for (int32_t i = 0; i < f->n_params; i++) c.in[i] = filled(&c, &f->values[i].type, (uint64_t)i);
+  for (int32_t i = 0; i < f->n_results; i++) c.cot[i] = filled(&c, &f->values[f->results[i]].type, 100 + (uint64_t)i);
+
+  PmTensor own[4], saved[6], in[8], grads[4];
+  run(&c, c.fn, c.in, own);
+  run(&c, c.fwd, c.in, saved);
+  for (int32_t r = 0; r < f->n_results; r++) {
+    assert_true(pm_type_same_logical(&own[r].type, &saved[r].type));
+    for (int64_t i = 0; i < own[r].n; i++) assert_true(fabs(own[r].data[i] - saved[r].data[i]) <= 1e-12);
+  }
+  for (int32_t i = 0; i < bwd->n_params; i++) in[i] = bwd_input(&c, bwd->values[i].name, saved);
+  run(&c, c.bwd, in, grads);
+  int32_t at = 0;
+  for (int32_t p = 0; p < f->n_params; p++) {
+    if (!pm_dtype_is_float((PmDtype)f->values[p].type.dtype)) continue;
+    assert_true(pm_type_same_logical(&grads[at].type, &f->values[p].type));
+    for (int64_t i = 0; i < c.in[p].n; i++) {
+      double x = c.in[p].data[i], h = 1e-5;
+      c.in[p].data[i] = x + h;
+      double up = objective(&c);
+      c.in[p].data[i] = x - h;
+      double down = objective(&c);
+      c.in[p].data[i] = x;
+      assert_true(fabs((up - down) / (2 * h) - grads[at].data[i]) <= 1e-7);
+    }
+    at++;
+  }
+  assert_int_equal(at, bwd->n_results);
+  assert_true(fwd->n_results >= f->n_results);
+  compiled_free(&compiled);
+}
+
+#define HEAD "pmodel 1\nimport \"std\"\naxis b = 2, t = 3, s = t, v = 5, g = 2, d = 2\nmodel m {\n"
+
+static void softmax(void **state) {
+  (void)state;
+  check(HEAD "  param x[b, v, t] ~ zeros\n  minimize sum[b, v, t](softmax[v](x))\n}\n", "softmax");
+}
+
+static void xent(void **state) {
+  (void)state;
+  check(HEAD "  input y[b, t] in v\n  param x[b, t, v] ~ zeros\n  minimize mean[b, t](xent[v](x, y))\n}\n", "xent");
+}
+
+// Grouped queries: k and v have no axis g, so their gradients sum over it.
+static void causal_attention(void **state) {
+  (void)state;
+  check(HEAD
+        "  param q[b, t, g, d], k[b, t, d], w[b, t, d] ~ zeros\n"
+        "  minimize sum[b, t, g, d](causal_attention[t, s, d](q, k, w))\n}\n",
+        "causal_attention");
+}
+
+// The numbers of fn at a few points, through a model that reports nothing but its loss.
+static double loss_of(const char *expr, double x) {
+  char text[512];
+  snprintf(text, sizeof text, "pmodel 1\nimport \"std\"\naxis a = 1\nmodel m {\n  input x[a]: f32\n  minimize sum[a](%s)\n}\n",
+           expr);
+  Compiled compiled;
+  compile(&compiled, "std_test.pmodel", text, NULL);
+  if (compiled.text[0]) print_message("%s", compiled.text);
+  Case c = {.m = compiled.module, .arena = &compiled.arena};
+  PmTensor in = pm_tensor_new(c.arena, c.m, &c.m->vars[0].type), out;
+  in.data[0] = x;
+  run(&c, c.m->model, &in, &out);
+  double v = out.data[0];
+  compiled_free(&compiled);
+  return v;
+}
+
+static void pointwise(void **state) {
+  (void)state;
+  for (double x = -3; x <= 3; x += 0.75) {
+    assert_true(fabs(loss_of("relu(x)", x) - fmax(x, 0)) < 1e-12);
+    assert_true(fabs(loss_of("sigmoid(x)", x) - 1 / (1 + exp(-x))) < 1e-12);
+    assert_true(fabs(loss_of("silu(x)", x) - x / (1 + exp(-x))) < 1e-12);
+    assert_true(fabs(loss_of("softplus(x)", x) - log1p(exp(x))) < 1e-12);
+    assert_true(fabs(loss_of("gelu(x)", x) - 0.5 * x * (1 + erf(x / sqrt(2)))) < 1e-3);
+    assert_true(fabs(loss_of("x ** 3 + x ** 5", x) - (x * x * x + pow(x, 5))) < 1e-9);
+  }
+  // A row that is masked whole gives zeros, not NaN.
+  assert_true(loss_of("softmax[a](where(x > 0.0, x, -inf))", -1) == 0);
+  assert_true(loss_of("softmax[a](where(x > 0.0, x, -inf))", 1) == 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(softmax),
+      cmocka_unit_test(xent),
+      cmocka_unit_test(causal_attention),
+      cmocka_unit_test(pointwise),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

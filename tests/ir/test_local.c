@@ -1,0 +1,162 @@
+// Stage LOCAL: the ranks run in lockstep, and a placed program gives what the whole one gives.
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AXES "axis b 4\naxis e 8\naxis f 8\naxis g 4\naxis v 8\naxis h 4\naxis d 2\n"
+#define LOCAL "module local\n" AXES "mesh x 2\nmesh y 2\nmesh z 3\n"
+#define LOGICAL "module logical\n" AXES
+
+// Both functions `f` get the same whole inputs, small integers, so that sums are exact in any order.
+static void same(const char *whole, const char *local) {
+  Fixture a, b;
+  fixture_init(&a);
+  fixture_init(&b);
+  fixture_read(&a, whole);
+  fixture_read(&b, local);
+  const PmFn *f = pm_fn(a.m, pm_module_find_fn(a.m, "f"));
+  const double *in[8], *want[8];
+  PmTensor args[8], out[8];
+  uint64_t seed = 3;
+  for (int32_t i = 0; i < f->n_params; i++) {
+    args[i] = pm_tensor_new(&a.arena, a.m, &f->values[i].type);
+    for (int64_t k = 0; k < args[i].n; k++) {
+      seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+      args[i].data[k] = (double)((seed >> 40) % 9);
+      if (f->values[i].type.dtype == PM_I32) args[i].data[k] = (double)((seed >> 40) % 8);
+    }
+    in[i] = args[i].data;
+  }
+  PmStatus *st = pm_interp_run(a.m, pm_module_find_fn(a.m, "f"), PM_INTERP_EXACT, &a.arena, args, out);
+  if (st) fail_msg("%s", pm_status_message(st));
+  for (int32_t i = 0; i < f->n_results; i++) want[i] = out[i].data;
+  fixture_run(&b, "f", PM_INTERP_EXACT, in, want, 0);
+  fixture_deinit(&a);
+  fixture_deinit(&b);
+}
+
+static void test_row_split(void **state) {
+  (void)state;
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[b:4, e:8]\nparam %1 : f32[e:8, f:8]\n"
+       "%2 = dot[e](%0, %1) : f32[b:4, f:8]\nreturn %2, %2\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[b:4, e:8/x]\nparam %1 : f32[e:8/x, f:8]\n"
+       "%2 = dot[e](%0, %1) : f32[b:4, f:8]{+x}\n%3 = all_reduce.sum[/ x](%2) : f32[b:4, f:8]\nreturn %3, %2\n}\n");
+}
+
+// Megatron: a column split, then a row split, batch over another mesh axis.
+static void test_column_then_row(void **state) {
+  (void)state;
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[b:4, e:8]\nparam %1 : f32[e:8, f:8]\nparam %2 : f32[f:8, g:4]\n"
+       "%3 = dot[e](%0, %1) : f32[b:4, f:8]\n%4 = dot[f](%3, %2) : f32[b:4, g:4]\n"
+       "%5 = reduce.sum[b](%4) : f32[g:4]\nreturn %4, %5\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[b:4/y, e:8]\nparam %1 : f32[e:8, f:8/x]\nparam %2 : f32[f:8/x, g:4]\n"
+       "%3 = dot[e](%0, %1) : f32[b:4/y, f:8/x]\n%4 = dot[f](%3, %2) : f32[b:4/y, g:4]{+x}\n"
+       "%5 = reduce_scatter.sum[g / x](%4) : f32[b:4/y, g:4/x]\n%6 = all_gather[g / x](%5) : f32[b:4/y, g:4]\n"
+       "%7 = reduce.sum[b](%5) : f32[g:4/x]{+y}\nreturn %6, %7\n}\n");
+}
+
+static void test_moves(void **state) {
+  (void)state;
+  // Two mesh axes on one dim, in both orders; moves between dims; every result equals the input.
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[b:4, e:8]\n"
+       "return %0, %0, %0, %0, %0\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[b:4/y+x, e:8]\n"
+       "%1 = all_gather[b / x](%0) : f32[b:4/y, e:8]\n%2 = all_gather[b / y+x](%0) : f32[b:4, e:8]\n"
+       "%3 = all_to_all[b -> e / x](%0) : f32[b:4/y, e:8/x]\n"
+       "%4 = all_to_all[b -> e / y+x](%0) : f32[b:4, e:8/y+x]\n"
+       "%5 = slice[e / x](%1) : f32[b:4/y, e:8/x]\nreturn %1, %2, %3, %4, %5\n}\n");
+}
+
+static void test_max(void **state) {
+  (void)state;
+  same(LOGICAL "fn f body {\nparam %0 : f32[b:4, e:8]\n%1 = reduce.max[e](%0) : f32[b:4]\nreturn %1, %1, %1\n}\n", LOCAL
+       "fn f body {\nparam %0 : f32[b:4, e:8/x+y]\n%1 = reduce.max[e](%0) : f32[b:4]{max x, max y}\n"
+       "%2 = all_reduce.max[/ y+x](%1) : f32[b:4]\n"
+       "%3 = all_reduce.max[/ y](%1) : f32[b:4]{max x}\n"
+       "%4 = reduce_scatter.max[b / x](%3) : f32[b:4/x]\nreturn %2, %1, %4\n}\n");
+}
+
+// A vocabulary-parallel embedding and its gradient.
+static void test_rows_of_other_ranks(void **state) {
+  (void)state;
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[v:8, e:8]\nparam %1 : i32<v>[b:4]\n"
+       "%2 = index[v](%0, %1) : f32[b:4, e:8]\n%3 = scatter_add[v](%1, %2) : f32[v:8, e:8]\n"
+       "%4 = scatter_add[v](%1, %2) : f32[v:8, e:8]\nreturn %2, %3, %4\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[v:8/x, e:8]\nparam %1 : i32<v>[b:4/y]\n"
+       "%2 = index[v](%0, %1) : f32[b:4/y, e:8]{+x}\n%3 = all_reduce.sum[/ x](%2) : f32[b:4/y, e:8]\n"
+       "%4 = scatter_add[v](%1, %3) : f32[v:8/x, e:8]{+y}\n"
+       "%5 = slice[e / x](%3) : f32[b:4/y, e:8/x]\n"
+       "%6 = scatter_add[v](%1, %5) : f32[v:8, e:8/x]{+y}\nreturn %2, %4, %6\n}\n");
+}
+
+static void test_positions_and_shapes(void **state) {
+  (void)state;
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[b:4, e:8]\n%1 = pos[e] : f64[e:8]\n%2 = split[e -> h, d](%0) : f32[b:4, h:4, d:2]\n"
+       "%3 = merge[d, h -> e](%2) : f32[b:4, e:8]\n%4 = broadcast(%1) : f64[b:4, e:8]\nreturn %1, %2, %3, %4\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[b:4/y, e:8/x]\n%1 = pos[e] : f64[e:8/x]\n"
+       "%2 = split[e -> h, d](%0) : f32[b:4/y, h:4/x, d:2]\n%3 = all_gather[h / x](%2) : f32[b:4/y, h:4, d:2]\n"
+       "%4 = slice[d / x](%3) : f32[b:4/y, h:4, d:2/x]\n%5 = merge[d, h -> e](%4) : f32[b:4/y, e:8/x]\n"
+       "%6 = broadcast(%1) : f64[b:4/y, e:8/x]\nreturn %1, %2, %5, %6\n}\n");
+}
+
+static void test_repeat(void **state) {
+  (void)state;
+  same(LOGICAL
+       "fn g body {\nparam %0 : f32[b:4, e:8]\nparam %1 : f32[e:8]\n%2 = broadcast(%1) : f32[b:4, e:8]\n"
+       "%3 = map.add(%0, %2) : f32[b:4, e:8]\n%4 = reduce.sum[e](%3) : f32[b:4]\nreturn %3, %4\n}\n"
+       "fn f body {\nparam %0 : f32[b:4, e:8]\nparam %1 : f32[h:4, e:8]\n"
+       "%2, %3 = repeat[h] @g carry=1 inv=0 reverse (%0, %1) : f32[b:4, e:8], f32[h:4, b:4]\nreturn %2, %3\n}\n",
+       LOCAL
+       "fn g body {\nparam %0 : f32[b:4/y, e:8/x]\nparam %1 : f32[e:8/x]\n%2 = broadcast(%1) : f32[b:4/y, e:8/x]\n"
+       "%3 = map.add(%0, %2) : f32[b:4/y, e:8/x]\n%4 = reduce.sum[e](%3) : f32[b:4/y]{+x}\nreturn %3, %4\n}\n"
+       "fn f body {\nparam %0 : f32[b:4/y, e:8/x]\nparam %1 : f32[h:4, e:8/x]\n"
+       "%2, %3 = repeat[h] @g carry=1 inv=0 reverse (%0, %1) : f32[b:4/y, e:8/x], f32[h:4, b:4/y]{+x}\n"
+       "return %2, %3\n}\n");
+}
+
+static void test_scatter_gather(void **state) {
+  (void)state;
+  Fixture fx;
+  fixture_init(&fx);
+  fixture_read(&fx, LOCAL "fn f body {\nparam %0 : f32[b:4/y+x, e:8]{+z}\nreturn %0\n}\n");
+  PmTensor t = pm_tensor_new(&fx.arena, fx.m, &pm_fn(fx.m, 0)->values[0].type);
+  assert_int_equal(t.ranks, 12);
+  assert_int_equal(t.n, 8);
+  double global[32], back[32];
+  for (int32_t i = 0; i < 32; i++) global[i] = i;
+  pm_tensor_scatter(fx.m, global, &t);
+  // Rank (x, y, z) holds row 2y + x; only z = 0 holds the sum.
+  for (int32_t r = 0; r < 12; r++) {
+    int32_t x = r / 6, y = r / 3 % 2, z = r % 3;
+    for (int32_t i = 0; i < 8; i++) assert_true(t.data[r * 8 + i] == (z ? 0 : (2 * y + x) * 8 + i));
+  }
+  for (int32_t i = 0; i < 8; i++) t.data[8 + i] = 100;
+  pm_tensor_gather(fx.m, &t, back);
+  for (int32_t i = 0; i < 32; i++) assert_true(back[i] == global[i] + (i < 8 ? 100 : 0));
+  fixture_deinit(&fx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_row_split),
+      cmocka_unit_test(test_column_then_row),
+      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_max),
+      cmocka_unit_test(test_rows_of_other_ranks),
+      cmocka_unit_test(test_positions_and_shapes),
+      cmocka_unit_test(test_repeat),
+      cmocka_unit_test(test_scatter_gather),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+#include "tools/comm.h"
+
+#include <string.h>
+
+#include "tools/reach.h"
+#include "tools/show.h"
+
+static PmCommRow *push_row(PmComm *c) {
+  c->rows = pm_grow(c->arena, c->rows, c->n_rows, &c->cap_rows, sizeof *c->rows);
+  return &c->rows[c->n_rows++];
+}
+
+static void open_group(PmComm *c, const char *name, int64_t runs) {
+  c->groups = pm_grow(c->arena, c->groups, c->n_groups, &c->cap_groups, sizeof *c->groups);
+  c->groups[c->n_groups++] = (PmCommGroup){.name = name, .runs = runs, .first = c->n_rows};
+}
+
+static void close_group(PmComm *c) {
+  PmCommGroup *g = &c->groups[c->n_groups - 1];
+  g->n = c->n_rows - g->first;
+  if (g->n == 0) c->n_groups--;
+}
+
+static const char *type_text(PmArena *arena, const PmModule *m, const PmType *type) {
+  PmBuf text;
+  pm_buf_init(&text);
+  pm_type_print(m, type, &text);
+  const char *out = pm_arena_strdup(arena, pm_buf_str(&text));
+  pm_buf_deinit(&text);
+  return out;
+}
+
+// The name that the reader knows: of the result, else of the operand, else of what the operand is made from by one-to-one
+// ops.
+static const char *value_name(const PmFn *f, const PmNode *n) {
+  if (f->values[n->out].name) return f->values[n->out].name;
+  PmValueId v = n->in[0];
+  for (int32_t depth = 0; depth < 8; depth++) {
+    if (f->values[v].name) return f->values[v].name;
+    if (f->values[v].def == PM_NONE || f->nodes[f->values[v].def].n_in != 1) return NULL;
+    v = f->nodes[f->values[v].def].in[0];
+  }
+  return NULL;
+}
+
+static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *n, const char *within, int64_t runs) {
+  PmCommRow *r = push_row(c);
+  r->op = pm_op_name(n->op);
+  r->reduce = n->op == PM_OP_all_reduce || n->op == PM_OP_reduce_scatter ? pm_reduce_text(n->attr.kind) : NULL;
+  r->group = 1;
+  r->n_mesh = n->attr.n_mesh;
+  for (int32_t i = 0; i < r->n_mesh; i++) {
+    r->mesh[i] = m->mesh[n->attr.mesh[i]].name;
+    r->group *= m->mesh[n->attr.mesh[i]].size;
+  }
+  const PmType *in = &f->values[n->in[0]].type, *out = &f->values[n->out].type;
+  int64_t n_in = pm_type_local_elements(m, in), n_out = pm_type_local_elements(m, out);
+  r->elements = n_in > n_out ? n_in : n_out;
+  r->bytes = r->elements * pm_dtype_bytes((PmDtype)out->dtype);
+  r->runs = runs;
+  r->type = type_text(c->arena, m, out);
+  r->value = value_name(f, n);
+  r->within = within;
+  r->loc = pm_loc_text(c->arena, n->loc.path, n->loc.line, n->loc.col);
+}
+
+static void add_nodes(PmComm *c, const PmModule *m, PmFnId fn, const char *within, int64_t runs) {
+  const PmFn *f = pm_fn(m, fn);
+  for (int32_t i = 0; i < f->n_nodes; i++) {
+    const PmNode *n = &f->nodes[i];
+    if (pm_op_flags(n->op) & PM_F_COMM) {
+      add_node(c, m, f, n, within, runs);
+    } else if (pm_op_flags(n->op) & PM_F_CALL) {
+      const PmFn *callee = pm_fn(m, n->attr.callee);
+      if (callee->kind != PM_FN_COMPOSITE) continue;
+      const char *name = callee->base ? callee->base : callee->name;
+      add_nodes(c, m, n->attr.callee, name, runs * pm_node_turns(m, n));
+    }
+  }
+}
+
+PmComm pm_comm_of_module(PmArena *arena, const PmModule *m) {
+  PmComm c = {.arena = arena};
+  PmReach reach = pm_reach(arena, m, m->step);
+  for (int32_t i = 0; i < reach.n; i++) {
+    const PmFn *f = pm_fn(m, reach.fns[i]);
+    if (f->kind == PM_FN_COMPOSITE) continue;
+    open_group(&c, f->name, reach.runs[i]);
+    add_nodes(&c, m, reach.fns[i], NULL, reach.runs[i]);
+    close_group(&c);
+  }
+  return c;
+}
+
+static bool same_row(const PmCommRow *a, const PmCommRow *b) {
+  if (a->op != b->op || a->reduce != b->reduce || a->n_mesh != b->n_mesh || a->bytes != b->bytes) return false;
+  for (int32_t i = 0; i < a->n_mesh; i++) {
+    if (a->mesh[i] != b->mesh[i]) return false;
+  }
+  return strcmp(a->loc, b->loc) == 0;
+}
+
+static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
+  static const char *const ops[PM_COLL_COUNT] = {[PM_COLL_ALL_REDUCE] = "all_reduce",
+                                                 [PM_COLL_ALL_GATHER] = "all_gather",
+                                                 [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
+                                                 [PM_COLL_ALL_TO_ALL] = "all_to_all"};
+  const PmColl *coll = step->u.coll;
+  bool reduces = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_REDUCE_SCATTER;
+  PmCommRow r = {.op = ops[coll->kind],
+                 .reduce = reduces ? pm_reduce_text(coll->reduce ? PM_MAX : PM_SUM) : NULL,
+                 .n_mesh = coll->n_mesh,
+                 .group = 1,
+                 .runs = 1,
+                 .loc = "-"};
+  for (int32_t i = 0; i < r.n_mesh; i++) {
+    r.mesh[i] = p->mesh_name[coll->mesh[i]];
+    r.group *= p->mesh_size[coll->mesh[i]];
+  }
+  r.elements = coll->kind == PM_COLL_ALL_REDUCE ? coll->count : coll->count * r.group;
+  r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
+  if (step->loc >= 0) {
+    const PmProgLoc *loc = &p->locs[step->loc];
+    r.loc = pm_loc_text(c->arena, loc->path, loc->line, loc->col);
+  }
+  for (int32_t i = 0; i < c->n_rows; i++) {
+    if (!same_row(&c->rows[i], &r)) continue;
+    c->rows[i].runs++;
+    return;
+  }
+  *push_row(c) = r;
+}
+
+PmComm pm_comm_of_program(PmArena *arena, const PmProgram *p) {
+  PmComm c = {.arena = arena};
+  const PmEntry *e = &p->entries[PM_ENTRY_STEP];
+  open_group(&c, "step", 1);
+  for (int32_t i = 0; i < e->n_steps; i++) {
+    if (e->steps[i].kind == PM_STEP_COLL) add_coll(&c, p, &e->steps[i]);
+  }
+  close_group(&c);
+  return c;
+}

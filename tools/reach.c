@@ -1,0 +1,54 @@
+#include "tools/reach.h"
+
+#include "base/checked.h"
+
+int64_t pm_node_turns(const PmModule *m, const PmNode *n) {
+  return n->op == PM_OP_repeat ? pm_axis_size(m, n->attr.axes[0]) : 1;
+}
+
+static bool calls(const PmNode *n) { return pm_op_flags(n->op) & PM_F_CALL; }
+
+// Post-order with the later calls first: read backwards it has callers before callees and earlier calls first.
+static void visit(const PmModule *m, PmFnId fn, bool *seen, PmReach *r) {
+  if (seen[fn]) return;
+  seen[fn] = true;
+  const PmFn *f = pm_fn(m, fn);
+  for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
+    if (calls(&f->nodes[i])) visit(m, f->nodes[i].attr.callee, seen, r);
+  }
+  r->fns[r->n++] = fn;
+}
+
+static int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t sum;
+  return pm_add_i64(a, b, &sum) ? sum : INT64_MAX;
+}
+
+static int64_t saturating_mul(int64_t a, int64_t b) {
+  int64_t product;
+  return pm_mul_i64(a, b, &product) ? product : INT64_MAX;
+}
+
+PmReach pm_reach(PmArena *arena, const PmModule *m, PmFnId entry) {
+  PmReach r = {.fns = PM_NEW_N(arena, PmFnId, m->n_fns), .runs = PM_NEW_N(arena, int64_t, m->n_fns)};
+  if (entry == PM_NONE) return r;
+  visit(m, entry, PM_NEW_N(arena, bool, m->n_fns), &r);
+  for (int32_t i = 0; i < r.n / 2; i++) {
+    PmFnId swap = r.fns[i];
+    r.fns[i] = r.fns[r.n - 1 - i];
+    r.fns[r.n - 1 - i] = swap;
+  }
+  int64_t *runs = PM_NEW_N(arena, int64_t, m->n_fns);
+  runs[entry] = 1;
+  for (int32_t i = 0; i < r.n; i++) {
+    const PmFn *f = pm_fn(m, r.fns[i]);
+    r.runs[i] = runs[r.fns[i]];
+    for (int32_t k = 0; k < f->n_nodes; k++) {
+      const PmNode *n = &f->nodes[k];
+      if (!calls(n)) continue;
+      PmFnId callee = n->attr.callee;
+      runs[callee] = saturating_add(runs[callee], saturating_mul(r.runs[i], pm_node_turns(m, n)));
+    }
+  }
+  return r;
+}

@@ -1,0 +1,146 @@
+#include "tools/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+static PmTensor tensor_of(const PmReference *r, PmVarId var) {
+  return (PmTensor){.type = r->m->vars[var].type, .n = r->elements[var], .ranks = 1, .data = r->vars[var]};
+}
+
+static PmStatus *run_entry(PmReference *r, PmFnId fn, PmTensor **out) {
+  const PmFn *f = pm_fn(r->m, fn);
+  PmTensor *in = PM_NEW_N(&r->scratch, PmTensor, f->n_params + 1);
+  for (int32_t i = 0; i < f->n_params; i++) in[i] = tensor_of(r, f->param_bind[i].var);
+  *out = PM_NEW_N(&r->scratch, PmTensor, f->n_results + 1);
+  return pm_interp_run(r->m, fn, PM_INTERP_EXACT, &r->scratch, in, *out);
+}
+
+PmStatus *pm_reference_step(PmReference *r) {
+  pm_arena_reset(&r->scratch);
+  r->results = NULL;
+  return run_entry(r, r->m->step, &r->results);
+}
+
+const PmTensor *pm_reference_report(const PmReference *r, const char *name) {
+  const PmFn *f = pm_fn(r->m, r->m->step);
+  for (int32_t i = 0; r->results && i < f->n_results; i++) {
+    const char *report = f->result_bind[i].report;
+    if (report && strcmp(report, name) == 0) return &r->results[i];
+  }
+  return NULL;
+}
+
+void pm_reference_advance(PmReference *r) {
+  const PmFn *f = pm_fn(r->m, r->m->step);
+  for (int32_t i = 0; r->results && i < f->n_results; i++) {
+    PmVarId var = f->result_bind[i].var;
+    if (var == PM_NONE) continue;
+    memcpy(r->vars[var], r->results[i].data, (size_t)r->elements[var] * sizeof(double));
+  }
+}
+
+PmStatus *pm_reference_eval(PmReference *r, PmTensor *out_logits) {
+  *out_logits = (PmTensor){0};
+  if (r->m->eval == PM_NONE) return NULL;
+  PmTensor *results;
+  PM_TRY(run_entry(r, r->m->eval, &results));
+  *out_logits = results[0];
+  return NULL;
+}
+
+// ---- updates -------------------------------------------------------------------------------------------------------
+// The factor of clipping as the training step has it, in f32.
+static double clip_scale(const PmModule *m, double norm) {
+  if (!(m->clip > 0)) return 1;
+  float ratio = (float)m->clip / ((float)norm + 1e-6f);
+  return ratio < 1 ? (double)ratio : 1;
+}
+
+static double rounded(PmDtype dtype, double v) { return dtype == PM_F32 ? (double)(float)v : v; }
+
+static PmTensor scalar_of(PmReference *r, const PmType *type, double v) {
+  PmTensor t = pm_tensor_new(&r->scratch, r->declared, type);
+  for (int64_t i = 0; i < t.n; i++) t.data[i] = rounded((PmDtype)type->dtype, v);
+  return t;
+}
+
+static PmStatus *run_update(PmReference *r, PmVarId var, PmTensor grad, double lr, double step, bool from_zero,
+                            PmTensor **out) {
+  const PmModule *m = r->declared;
+  PmFnId update = m->vars[var].update;
+  const PmFn *f = pm_fn(m, update);
+  PM_ASSERT(f->n_params >= 4, "`%s` takes %d parameters", f->name, f->n_params);
+  PmTensor *in = PM_NEW_N(&r->scratch, PmTensor, f->n_params);
+  int32_t n = 0;
+  in[n++] = tensor_of(r, var);
+  in[n++] = grad;
+  in[n] = scalar_of(r, &f->values[n].type, lr), n++;
+  in[n] = scalar_of(r, &f->values[n].type, step), n++;
+  for (PmVarId v = 0; v < m->n_vars && n < f->n_params; v++) {
+    if (m->vars[v].role != PM_ROLE_STATE || m->vars[v].owner != var) continue;
+    in[n++] = from_zero ? pm_tensor_new(&r->scratch, m, &m->vars[v].type) : tensor_of(r, v);
+  }
+  *out = PM_NEW_N(&r->scratch, PmTensor, f->n_results + 1);
+  return pm_interp_run(m, update, PM_INTERP_EXACT, &r->scratch, in, *out);
+}
+
+static double current_step(const PmReference *r) {
+  for (PmVarId v = 0; v < r->m->n_vars; v++) {
+    if (r->m->vars[v].role == PM_ROLE_STEP) return r->vars[v][0];
+  }
+  return 1;
+}
+
+PmStatus *pm_reference_update(PmReference *r, PmVarId var, const double *grad, double norm, double lr, PmTensor **out) {
+  const PmType *type = &r->m->vars[var].type;
+  PmTensor g = pm_tensor_new(&r->scratch, r->declared, type);
+  double scale = clip_scale(r->m, norm);
+  for (int64_t i = 0; i < g.n; i++) g.data[i] = rounded((PmDtype)type->dtype, grad[i] * scale);
+  return run_update(r, var, g, lr, current_step(r), false, out);
+}
+
+// From a state of zero, twice the gradient makes twice a first moment and four times a second one.
+static PmStatus *find_degrees(PmReference *r, PmVarId var) {
+  const PmModule *m = r->declared;
+  if (m->vars[var].update == PM_NONE) return NULL;
+  pm_arena_reset(&r->scratch);
+  PmTensor *once, *twice;
+  PM_TRY(run_update(r, var, scalar_of(r, &m->vars[var].type, 1), 0, 1, true, &once));
+  PM_TRY(run_update(r, var, scalar_of(r, &m->vars[var].type, 2), 0, 1, true, &twice));
+  int32_t n = 1;
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role != PM_ROLE_STATE || m->vars[v].owner != var) continue;
+    double ratio = once[n].data[0] != 0 ? twice[n].data[0] / once[n].data[0] : 0;
+    r->degree[v] = fabs(ratio - 2) < 1e-3 ? 1 : fabs(ratio - 4) < 1e-3 ? 2 : 0;
+    n++;
+  }
+  return NULL;
+}
+
+// ---- creation ------------------------------------------------------------------------------------------------------
+PmStatus *pm_reference_create(PmArena *arena, const PmPassCtx *ctx, const PmModule *m, uint64_t seed, PmReference *out) {
+  PmReference *r = out;
+  *r = (PmReference){.declared = pm_module_clone(m, arena), .m = pm_module_clone(m, arena)};
+  pm_arena_init(&r->scratch, 0);
+  PmPassCtx quiet = *ctx;
+  quiet.dump_to = quiet.print_after = NULL;
+  quiet.keep_grads = true;
+  PM_TRY(pm_passes_run(&quiet, r->m, "simplify,differentiate,simplify"));
+  int32_t n = r->m->n_vars;
+  r->elements = PM_NEW_N(arena, int64_t, n);
+  r->degree = PM_NEW_N(arena, int32_t, n);
+  r->vars = (double **)pm_arena_alloc_n(arena, (size_t)n, sizeof *r->vars);
+  for (PmVarId v = 0; v < n; v++) {
+    if (!pm_type_elements(r->m, &r->m->vars[v].type, &r->elements[v])) {
+      return PM_STATUS(PM_ERR_LIMIT, "`%s` is too large for the reference", r->m->vars[v].path);
+    }
+    r->vars[v] = PM_NEW_N(arena, double, r->elements[v]);
+    if (r->m->vars[v].init != PM_INIT_NONE) pm_var_init(r->m, v, seed, r->vars[v]);
+  }
+  for (PmVarId v = 0; v < r->declared->n_vars; v++) PM_TRY(find_degrees(r, v));
+  return NULL;
+}
+
+void pm_reference_deinit(PmReference *r) { pm_arena_deinit(&r->scratch); }

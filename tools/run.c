@@ -1,0 +1,138 @@
+#include "tools/run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/cpu/llvm_compiler.h"
+#include "runtime/slices.h"
+
+#define HANG_S 30  // a failed run whose ranks do not come back ends the process after this
+
+static void end_hanging(int signal_number) {
+  (void)signal_number;
+  static const char text[] = "pmodel: error: a rank does not come back after a failure; the process ends\n";
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(PM_ERR_DEADLINE);
+  _exit(PM_ERR_DEADLINE);
+}
+
+// The failure itself comes back as a status, unless a rank hangs.
+static void report(void *context, bool failed, const char *text) {
+  (void)context;
+  if (!failed) {
+    fprintf(stderr, "pmodel: warning: %s\n", text);
+    return;
+  }
+  signal(SIGALRM, end_hanging);
+  alarm(HANG_S);
+}
+
+static PmStatus *open_all(const PmTool *t, bool poison, PmRun *r) {
+  const PmProgram *p = r->p;
+  if (strcmp(t->opt.target, "cpu") == 0) {
+    PmLlvmOptions llvm = {.cache_dir = t->opt.cache, .opt_level = 2};
+    PM_TRY(pm_llvm_compiler_create(&llvm, &r->compiler));
+  }
+  if (t->opt.threads < 0 || t->opt.threads > 4096) {
+    return PM_STATUS(PM_ERR_USAGE, "`--threads` is the number of threads a rank: 0 (as the machine has) to 4096");
+  }
+  PmSessionOptions options = {.device = t->opt.target,
+                              .threads = (int32_t)t->opt.threads,
+                              .compiler = r->compiler,
+                              .seed = p->seed,
+                              .poison = poison,
+                              .report = report};
+  PM_TRY(pm_session_create(p, &options, &r->session));
+  return pm_session_init(r->session);
+}
+
+PmStatus *pm_run_open(const PmTool *t, const PmProgram *p, bool poison, PmRun *out) {
+  *out = (PmRun){.p = p, .step_var = -1};
+  for (int32_t i = 0; i < p->n_vars; i++) {
+    if (p->vars[i].role == PM_VAR_STEP) out->step_var = i;
+  }
+  PmStatus *st = open_all(t, poison, out);
+  if (st) pm_run_close(out);
+  return st;
+}
+
+PmStatus *pm_run_open_data(PmRun *r) {
+  if (!r->p->data.format) {
+    return PM_STATUS(PM_ERR_INPUT,
+                     "the model names no data: write `data = tokens(FILES, x=INPUT, y=INPUT)` in its `train` block");
+  }
+  return pm_data_open(r->p, r->p->seed, &r->data);
+}
+
+void pm_run_close(PmRun *r) {
+  pm_data_close(r->data);
+  pm_session_destroy(r->session);
+  if (r->compiler) r->compiler->destroy(r->compiler);
+  *r = (PmRun){.step_var = -1};
+  alarm(0);
+}
+
+PmStatus *pm_run_step(PmRun *r, int64_t step) {
+  PM_TRY(pm_session_load(r->session, r->data, step));
+  // Data count steps from 0, the language from 1.
+  double number = (double)(step + 1);
+  if (r->step_var >= 0) PM_TRY(pm_run_set_var(r, r->step_var, &number));
+  return pm_session_run(r->session, PM_ENTRY_STEP);
+}
+
+// ---- values --------------------------------------------------------------------------------------------------------
+static void widen(PmKDtype dtype, const char *from, int64_t n, double *out) {
+  for (int64_t i = 0; i < n; i++) {
+    if (dtype == PM_K_F32) out[i] = (double)((const float *)(const void *)from)[i];
+    if (dtype == PM_K_F64) out[i] = ((const double *)(const void *)from)[i];
+    if (dtype == PM_K_I32) out[i] = ((const int32_t *)(const void *)from)[i];
+    if (dtype == PM_K_BOOL) out[i] = from[i] != 0;
+  }
+}
+
+static void narrow(PmKDtype dtype, const double *from, int64_t n, char *out) {
+  for (int64_t i = 0; i < n; i++) {
+    if (dtype == PM_K_F32) ((float *)(void *)out)[i] = (float)from[i];
+    if (dtype == PM_K_F64) ((double *)(void *)out)[i] = from[i];
+    if (dtype == PM_K_I32) ((int32_t *)(void *)out)[i] = (int32_t)from[i];
+    if (dtype == PM_K_BOOL) out[i] = from[i] != 0;
+  }
+}
+
+static PmStatus *new_bytes(int64_t n, char **out) {
+  *out = malloc((size_t)(n > 0 ? n : 1));
+  return *out ? NULL : PM_STATUS(PM_ERR_LIMIT, "no memory for %lld bytes", (long long)n);
+}
+
+PmStatus *pm_run_output(const PmRun *r, int32_t entry, const PmOutput *o, double *out) {
+  int64_t n = pm_dims_elements(o->dims, o->rank);
+  char *bytes;
+  PM_TRY(new_bytes(n * pm_kdtype_bytes((PmKDtype)o->dtype), &bytes));
+  PmStatus *st = pm_session_output(r->session, entry, o->name, bytes);
+  if (!st) widen((PmKDtype)o->dtype, bytes, n, out);
+  free(bytes);
+  return st;
+}
+
+PmStatus *pm_run_get_var(const PmRun *r, int32_t var, double *out) {
+  const PmProgVar *v = &r->p->vars[var];
+  char *bytes;
+  PM_TRY(new_bytes(pm_session_var_bytes(r->session, var), &bytes));
+  PmStatus *st = pm_session_get_var(r->session, var, bytes);
+  if (!st) widen((PmKDtype)v->dtype, bytes, pm_dims_elements(v->dims, v->rank), out);
+  free(bytes);
+  return st;
+}
+
+PmStatus *pm_run_set_var(const PmRun *r, int32_t var, const double *values) {
+  const PmProgVar *v = &r->p->vars[var];
+  int64_t size = pm_session_var_bytes(r->session, var);
+  char *bytes;
+  PM_TRY(new_bytes(size, &bytes));
+  narrow((PmKDtype)v->dtype, values, pm_dims_elements(v->dims, v->rank), bytes);
+  PmStatus *st = pm_session_set_var(r->session, var, bytes, size);
+  free(bytes);
+  return st;
+}

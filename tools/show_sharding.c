@@ -1,0 +1,139 @@
+// Where every variable and every named value lives on the mesh, and the rule that decided it.
+#include <inttypes.h>
+
+#include "tools/reach.h"
+#include "tools/show.h"
+
+typedef struct View {
+  PmTool *t;
+  const PmModule *m;
+  PmReach reach;
+  PmBuf text;  // scratch for types
+} View;
+
+static const char *const role_texts[] = {[PM_ROLE_PARAM] = "param", [PM_ROLE_STATE] = "state", [PM_ROLE_ACT] = "act",
+                                         [PM_ROLE_GRAD] = "grad",   [PM_ROLE_INPUT] = "input", [PM_ROLE_STEP] = "step"};
+
+static const char *type_text(View *v, const PmType *type) {
+  pm_buf_clear(&v->text);
+  pm_type_print(v->m, type, &v->text);
+  return pm_buf_str(&v->text);
+}
+
+// Variables are placed as parameters of the step.
+static const char *var_why(const View *v, PmVarId var) {
+  if (v->m->step == PM_NONE) return NULL;
+  const PmFn *f = pm_fn(v->m, v->m->step);
+  for (int32_t i = 0; f->param_bind && i < f->n_params; i++) {
+    if (f->param_bind[i].var == var) return f->values[i].why;
+  }
+  return NULL;
+}
+
+// The library's composites are placed by propagation alone, and their inner names mean nothing to the reader.
+static bool is_shown(const PmFn *f) { return f->kind != PM_FN_COMPOSITE && f->kind != PM_FN_UPDATE; }
+
+static bool is_listed(const PmFn *f, PmValueId v) {
+  const PmValue *value = &f->values[v];
+  if (!value->name) return false;
+  for (PmValueId k = 0; k < v; k++) {
+    const PmValue *other = &f->values[k];
+    if (other->name == value->name && pm_type_equal(&other->type, &value->type)) return false;
+  }
+  return true;
+}
+
+static void print_json(View *v) {
+  PmAnswer a;
+  pm_answer_begin(&a);
+  PmJson *j = &a.json;
+  pm_json_put_str(j, "plan", v->m->plan);
+  pm_json_key(j, "vars");
+  pm_json_array(j);
+  for (PmVarId i = 0; i < v->m->n_vars; i++) {
+    const PmVar *var = &v->m->vars[i];
+    pm_json_object(j);
+    pm_json_put_str(j, "path", var->path);
+    pm_json_put_str(j, "role", role_texts[var->role]);
+    pm_json_put_str(j, "type", type_text(v, &var->type));
+    pm_json_put_str(j, "why", var_why(v, i));
+    pm_json_end_object(j);
+  }
+  pm_json_end_array(j);
+  pm_json_key(j, "functions");
+  pm_json_array(j);
+  for (int32_t i = 0; i < v->reach.n; i++) {
+    const PmFn *f = pm_fn(v->m, v->reach.fns[i]);
+    if (!is_shown(f)) continue;
+    pm_json_object(j);
+    pm_json_put_str(j, "name", f->name);
+    pm_json_put_i64(j, "runs", v->reach.runs[i]);
+    pm_json_key(j, "values");
+    pm_json_array(j);
+    for (PmValueId k = 0; k < f->n_values; k++) {
+      if (!is_listed(f, k)) continue;
+      pm_json_object(j);
+      pm_json_put_str(j, "name", f->values[k].name);
+      pm_json_put_str(j, "type", type_text(v, &f->values[k].type));
+      pm_json_put_str(j, "why", f->values[k].why);
+      pm_json_end_object(j);
+    }
+    pm_json_end_array(j);
+    pm_json_end_object(j);
+  }
+  pm_json_end_array(j);
+  pm_answer_end(&a);
+}
+
+static void print_vars(View *v) {
+  PmTable table;
+  pm_table_init(&table, &v->t->arena, "llll");
+  for (PmVarId i = 0; i < v->m->n_vars; i++) {
+    const PmVar *var = &v->m->vars[i];
+    const char *why = var_why(v, i);
+    pm_table_cell(&table, var->path);
+    pm_table_cell(&table, role_texts[var->role]);
+    pm_table_cell(&table, type_text(v, &var->type));
+    pm_table_cell(&table, why ? why : "whole");
+  }
+  printf("variables\n");
+  pm_table_print(&table, "  ", stdout);
+}
+
+static void print_function(View *v, int32_t i) {
+  const PmFn *f = pm_fn(v->m, v->reach.fns[i]);
+  PmTable table;
+  pm_table_init(&table, &v->t->arena, "lll");
+  for (PmValueId k = 0; k < f->n_values; k++) {
+    if (!is_listed(f, k)) continue;
+    const char *why = f->values[k].why;
+    pm_table_cell(&table, f->values[k].name);
+    pm_table_cell(&table, type_text(v, &f->values[k].type));
+    pm_table_cell(&table, why ? why : "whole");
+  }
+  if (table.n_cells == 0) return;
+  printf("\n%s", f->name);
+  if (v->reach.runs[i] != 1) printf(", %" PRId64 " runs a step", v->reach.runs[i]);
+  printf("\n");
+  pm_table_print(&table, "  ", stdout);
+}
+
+PmStatus *pm_show_sharding(PmTool *t, const char *path) {
+  View v = {.t = t};
+  PmModule *m;
+  PM_TRY(pm_tool_module(t, path, PM_PLACE_PASSES, &m));
+  v.m = m;
+  v.reach = pm_reach(&t->arena, m, m->step);
+  pm_buf_init(&v.text);
+  if (t->opt.json) {
+    print_json(&v);
+  } else {
+    printf("%s, plan %s: %s\n\n", m->name, m->plan ? m->plan : "(none)", pm_module_mesh_text(&t->arena, m));
+    print_vars(&v);
+    for (int32_t i = 0; i < v.reach.n; i++) {
+      if (is_shown(pm_fn(m, v.reach.fns[i]))) print_function(&v, i);
+    }
+  }
+  pm_buf_deinit(&v.text);
+  return NULL;
+}
