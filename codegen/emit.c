@@ -108,6 +108,7 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
   if (r->result_var) find_readers(cg, r);
   for (int32_t i = 0; i < r->n_items; i++) {
     const PmCgItem *k = &r->items[i];
+    r->failed = i;
     switch (k->kind) {
       case PM_CG_KERNEL:
         if (!pm_cg_emit_kernel(cg, r, i)) return false;
@@ -142,23 +143,35 @@ static void entry_vars(PmCg *cg, const PmFn *fn, PmCgRegion *r) {
   r->result_var = results;
 }
 
+// Cuts the kernel that failed in two; false when it is a single node.
+static bool cut_failed(PmCgRegion *r) {
+  const PmCgItem *k = &r->items[r->failed];
+  for (int32_t i = k->n_nodes / 2; k->kind == PM_CG_KERNEL && i > 0; i--) {
+    if (r->cut[k->nodes[i]]) continue;
+    r->cut[k->nodes[i]] = true;
+    return true;
+  }
+  return false;
+}
+
 PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
-  enum { MAX_NODES = 256 };
   const PmFn *fn = pm_fn(cg->m, id);
   PmCgRegion *r = pm_cg_lower(cg, id);
   if (cg->status) return cg->status;
   if (fn->param_bind) entry_vars(cg, fn, r);
+  r->cut = PM_NEW_N(cg->arena, bool, r->n_nodes + 1);
   const int32_t n_kernels = cg->n_kernels, n_tables = cg->n_tables;
-  for (int32_t limit = MAX_NODES; limit > 0; limit /= 2) {
+  for (;;) {
     reset(cg, r);
     cg->n_kernels = n_kernels;  // those of an attempt that failed
     cg->n_tables = n_tables;
     pm_cg_exact(cg, r);
     pm_cg_orders(cg, r);
-    pm_cg_fuse(cg, r, limit);
-    if (!pm_cg_emit(cg, r)) continue;
-    *out = r;
-    return NULL;
+    pm_cg_fuse(cg, r);
+    if (pm_cg_emit(cg, r)) break;
+    if (!cut_failed(r))
+      return PM_STATUS(PM_ERR_INTERNAL, "function %s: a single operation passes the limits of a kernel", fn->name);
   }
-  return PM_STATUS(PM_ERR_INTERNAL, "function %s: a single operation passes the limits of a kernel", fn->name);
+  *out = r;
+  return NULL;
 }

@@ -176,11 +176,11 @@ static bool has_ext(const PmCgItem *k, PmCgId v) {
   return false;
 }
 
-static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const Deps *d, int32_t max_nodes, bool apply) {
+static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const Deps *d, bool apply) {
   PmCgItem *k = &r->items[item];
   PmCgDim t[PM_CG_RANK];
   const int32_t n_t = pm_cg_space(r, n, t);
-  if (k->kind != PM_CG_KERNEL || k->n_nodes >= max_nodes || k->host != is_host(r, n)) return false;
+  if (k->kind != PM_CG_KERNEL || k->host != is_host(r, n)) return false;
   bool reads_it = false, shares = (n_t == 0 && k->n_space == 0) || (k->column && n->op == PM_OP_reduce);
   int32_t n_ext = k->n_ext;
   for (int32_t i = 0; i < d->n; i++) {
@@ -261,7 +261,7 @@ static void own_item(PmCg *cg, PmCgRegion *r, int32_t node) {
   for (int32_t i = 0; i < n->n_out; i++) r->info[n->out + i].home = r->info[n->out + i].ready = item;
 }
 
-static void find_homes(PmCg *cg, PmCgRegion *r, int32_t max_nodes) {
+static void find_homes(PmCg *cg, PmCgRegion *r) {
   for (int32_t i = 0; i < r->n_values; i++) r->info[i].home = r->info[i].ready = PM_NONE;
   for (int32_t i = 0; i < r->n_params; i++) r->info[i].cost = load_cost(&r->values[i]);
   for (int32_t i = 0; i < r->n_nodes; i++) {
@@ -279,12 +279,12 @@ static void find_homes(PmCg *cg, PmCgRegion *r, int32_t max_nodes) {
     if (!is_homed(r, n->out)) continue;
     int32_t item = PM_NONE;
     const int32_t stop = r->n_items > WINDOW ? r->n_items - WINDOW : 0;
-    for (int32_t k = r->n_items - 1; k >= stop && item == PM_NONE; k--)
-      if (joins(r, k, n, &d, max_nodes, false)) item = k;
+    for (int32_t k = r->n_items - 1; k >= stop && item == PM_NONE && !r->cut[i]; k--)
+      if (joins(r, k, n, &d, false)) item = k;
     if (item == PM_NONE)
       item = new_kernel(cg, r, n);
     else
-      joins(r, item, n, &d, max_nodes, true);
+      joins(r, item, n, &d, true);
     enter(cg, r, item, i, &d);
     if (n->op == PM_OP_reduce || info->stored || info->cost > CHEAP) info->ready = item;
   }
@@ -366,8 +366,8 @@ static bool store_round(PmCg *cg, PmCgRegion *r) {
   return changed;
 }
 
-void pm_cg_fuse(PmCg *cg, PmCgRegion *r, int32_t max_nodes) {
-  find_homes(cg, r, max_nodes);
+void pm_cg_fuse(PmCg *cg, PmCgRegion *r) {
+  find_homes(cg, r);
   for (int32_t i = 0; i < r->n_nodes && store_round(cg, r); i++) {
   }
 }

@@ -60,8 +60,8 @@ static int32_t append_pure(PmKBuilder *kb, const PmInstr *in) {
   for (int32_t i = kb->k->n_instrs - 1; i >= 0; i--) {
     const PmInstr *e = &kb->k->instrs[i];
     closed += (e->op == PM_I_END) - (e->op == PM_I_LOOP && closed > 0);
-    if (closed == 0 && e->op == in->op && e->dtype == in->dtype && e->arg == in->arg && e->a == in->a && e->b == in->b &&
-        e->c == in->c && memcmp(&e->number, &in->number, sizeof in->number) == 0)
+    if (closed == 0 && e->op == in->op && e->dtype == in->dtype && e->arg == in->arg && e->a == in->a &&
+        e->b == in->b && e->c == in->c && memcmp(&e->number, &in->number, sizeof in->number) == 0)
       return i;
   }
   return append(kb, in);
@@ -108,8 +108,8 @@ int32_t pm_kb_load(PmKBuilder *kb, int32_t arg, const PmKAddr *at) {
 void pm_kb_store(PmKBuilder *kb, int32_t arg, const PmKAddr *at, int32_t value, bool add) {
   PmInstr in = instr(add ? PM_I_STORE_ADD : PM_I_STORE, PM_K_F32);
   set_address(kb, &in, arg, at);
-  PM_ASSERT(pm_kb_dtype(kb, value) == (PmKDtype)in.dtype, "kernel %s: a store to argument %d of another dtype", kb->k->name,
-            arg);
+  PM_ASSERT(pm_kb_dtype(kb, value) == (PmKDtype)in.dtype, "kernel %s: a store to argument %d of another dtype",
+            kb->k->name, arg);
   in.a = value;
   append(kb, &in);
 }
@@ -149,13 +149,13 @@ static void check_operands(const PmKBuilder *kb, const PmInstr *in) {
       PM_ASSERT(operands[i] < 0, "kernel %s: instruction %d takes %d operands", kb->k->name, in->op, n_in);
       continue;
     }
-    PM_ASSERT(operands[i] >= 0 && operands[i] < kb->k->n_instrs, "kernel %s: instruction %d lacks operand %d", kb->k->name,
-              in->op, i);
+    PM_ASSERT(operands[i] >= 0 && operands[i] < kb->k->n_instrs, "kernel %s: instruction %d lacks operand %d",
+              kb->k->name, in->op, i);
     const PmKDtype d = pm_kb_dtype(kb, operands[i]);
     const bool any = in->op == PM_I_CVT || in->op == PM_I_BITCAST;
     const PmKDtype want = in->op == PM_I_SELECT && i == 0 ? PM_K_BOOL : (PmKDtype)in->dtype;
-    PM_ASSERT(any || d == want, "kernel %s: operand %d of instruction %d has dtype %d, not %d", kb->k->name, i, in->op, d,
-              want);
+    PM_ASSERT(any || d == want, "kernel %s: operand %d of instruction %d has dtype %d, not %d", kb->k->name, i, in->op,
+              d, want);
   }
 }
 

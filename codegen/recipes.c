@@ -131,8 +131,8 @@ static int32_t recipe_direct(PmKBuilder *kb, PmScalar fn, PmKDtype d, int32_t a,
       [PM_S_where] = {.op = PM_I_SELECT},
   };
   PM_ASSERT(rows[fn].op != PM_I_CONST, "scalar function %d has no instruction of its own", fn);
-  return pm_kb_op(kb, (PmInstrOp)rows[fn].op, rows[fn].logic ? PM_K_BOOL : d, rows[fn].swap ? b : a, rows[fn].swap ? a : b,
-                  c);
+  return pm_kb_op(kb, (PmInstrOp)rows[fn].op, rows[fn].logic ? PM_K_BOOL : d, rows[fn].swap ? b : a,
+                  rows[fn].swap ? a : b, c);
 }
 
 int32_t pm_kb_scalar_fn(PmKBuilder *kb, PmScalar fn, PmKDtype dtype, int32_t a, int32_t b, int32_t c) {

@@ -73,8 +73,9 @@ int32_t pm_recipe_log_f64(PmKBuilder *kb, int32_t x) {
   static const struct {
     double bound, by;
     int32_t k;
-  } steps[] = {{0x1p+512, 0x1p-512, 512},  {0x1p+256, 0x1p-256, 256},  {0x1p+120, 0x1p-140, 140}, {0x1p-512, 0x1p+512, -512},
-               {0x1p-256, 0x1p+256, -256}, {0x1p-256, 0x1p+256, -256}, {0x1p-120, 0x1p+140, -140}};
+  } steps[] = {{0x1p+512, 0x1p-512, 512},  {0x1p+256, 0x1p-256, 256},  {0x1p+120, 0x1p-140, 140},
+               {0x1p-512, 0x1p+512, -512}, {0x1p-256, 0x1p+256, -256}, {0x1p-256, 0x1p+256, -256},
+               {0x1p-120, 0x1p+140, -140}};
   int32_t y = x, k = rx_i32(kb, 0);
   for (int32_t i = 0; i < LEN(steps); i++) {
     const int32_t bound = rx_f64(kb, steps[i].bound);

@@ -144,6 +144,8 @@ struct PmCgRegion {
   // fusion
   PmCgItem *items;
   int32_t n_items, cap_items;
+  bool *cut;       // by node: begins a kernel of its own
+  int32_t failed;  // item whose kernel passes a limit
   // emission
   PmCgBuf *bufs;
   int32_t n_bufs, cap_bufs;
@@ -220,8 +222,8 @@ void pm_cg_canonical(const PmCgValue *v, const int8_t *order, int64_t *out_strid
 bool pm_cg_view_contiguous(const PmCgValue *v, const PmCgView *view);
 
 // ---- fuse.c --------------------------------------------------------------------------------------------------------------
-// Groups nodes into items; a kernel takes at most `max_nodes`.
-void pm_cg_fuse(PmCg *cg, PmCgRegion *r, int32_t max_nodes);
+// Groups nodes into items, with r->cut as it stands.
+void pm_cg_fuse(PmCg *cg, PmCgRegion *r);
 // Space of the kernel that computes a node.
 int32_t pm_cg_space(const PmCgRegion *r, const PmCgNode *n, PmCgDim *out);
 // True when the kernel `item` reads v from memory (else it computes it).
@@ -232,7 +234,7 @@ void pm_cg_item_reads(PmCg *cg, const PmCgRegion *r, int32_t item, PmCgVisit *vi
 bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n);
 
 // ---- emit.c, kernel.c, dot.c, scatter.c ------------------------------------------------------------------------------------
-// Items -> steps. False when a kernel passes a limit of program.h: fuse less.
+// Items -> steps. False when the kernel of item r->failed passes a limit of program.h: fuse less.
 bool pm_cg_emit(PmCg *cg, PmCgRegion *r);
 bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item);
 bool pm_cg_emit_scatter(PmCg *cg, PmCgRegion *r, int32_t item);

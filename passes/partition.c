@@ -1,5 +1,6 @@
 // partition: turns the placed graph into one device's program (stage LOCAL).
 //
+// 0. Terms of long scalar sums that are partial alike are brought together (regroup.c).
 // 1. exec_choose.c settles, per node, which mesh axes split each of its factors.
 // 2. partial_cut.c decides which values stay partial sums and where they are reduced.
 // 3. This file rebuilds every function, callees before the call that uses them: each operand is brought from what it
@@ -14,6 +15,7 @@
 #include "ir/build.h"
 #include "passes/partial_cut.h"
 #include "passes/passes.h"
+#include "passes/regroup.h"
 #include "passes/reshard.h"
 
 typedef struct Version {
@@ -273,6 +275,7 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   Partition p = {.m = m};
   pm_arena_init(&p.scratch, 0);
   p.tree = pm_tree_build(&p.scratch, m);
+  pm_regroup_sums(&p.scratch, m, &p.tree);
   p.partials = pm_partial_cut(&p.scratch, m, &p.tree);
   for (int32_t i = 0; i < m->n_fns; i++)
     if (p.tree.of_fn[i] == PM_NONE) m->fns[i].dead = true;  // the model itself: its clones in step and eval are kept

@@ -87,6 +87,7 @@ static PmValueId grad_norm(Step *s) {
   PmValueId sum = PM_NONE;
   for (PmVarId v = 0; v < s->m->n_vars; v++) {
     if (s->grads[v] == PM_NONE) continue;
+    s->b.loc = s->m->vars[v].loc;  // a collective that the norm needs is due to the parameter
     PmValueId g = pm_b_cast(&s->b, s->grads[v], PM_F32);
     PmValueId square = pm_b_map2(&s->b, PM_S_mul, g, g);
     PmType t = *pm_b_type(&s->b, square);
@@ -95,6 +96,7 @@ static PmValueId grad_norm(Step *s) {
     if (t.rank > 0) square = pm_b_reduce(&s->b, PM_SUM, square, axes, t.rank);
     sum = sum == PM_NONE ? square : pm_b_map2(&s->b, PM_S_add, sum, square);
   }
+  s->b.loc = (PmLoc){0};
   return sum == PM_NONE ? pm_b_const(&s->b, PM_F32, 0.0) : pm_b_map1(&s->b, PM_S_sqrt, sum);
 }
 

@@ -30,17 +30,35 @@ static const char *type_text(PmArena *arena, const PmModule *m, const PmType *ty
   return out;
 }
 
-// The name that the reader knows: of the result, else of the operand, else of what the operand is made from by one-to-one
-// ops.
+// The only value that the node reads, or PM_NONE.
+static PmValueId only_operand(const PmNode *n) {
+  for (int32_t i = 1; i < n->n_in; i++) {
+    if (n->in[i] != n->in[0]) return PM_NONE;
+  }
+  return n->n_in > 0 ? n->in[0] : PM_NONE;
+}
+
+// The name that the reader knows: of the result, else of the operand, else of the one value that the operand is made of.
 static const char *value_name(const PmFn *f, const PmNode *n) {
   if (f->values[n->out].name) return f->values[n->out].name;
-  PmValueId v = n->in[0];
-  for (int32_t depth = 0; depth < 8; depth++) {
+  for (PmValueId v = n->in[0]; v != PM_NONE;) {
     if (f->values[v].name) return f->values[v].name;
-    if (f->values[v].def == PM_NONE || f->nodes[f->values[v].def].n_in != 1) return NULL;
-    v = f->nodes[f->values[v].def].in[0];
+    if (f->values[v].def == PM_NONE) return NULL;
+    v = only_operand(&f->nodes[f->values[v].def]);
   }
   return NULL;
+}
+
+// The node's own place; what the step adds to the model has none, and then the parameter is to blame whose gradient it is.
+static const PmLoc *cause(const PmModule *m, const PmNode *n, const char *name) {
+  size_t len = name ? strlen(name) : 0;
+  for (PmVarId v = 0; !n->loc.path && len > 3 && v < m->n_vars; v++) {
+    const char *path = m->vars[v].path;
+    if (strlen(path) == len - 3 && strncmp(name, "d(", 2) == 0 && strncmp(name + 2, path, len - 3) == 0) {
+      return &m->vars[v].loc;
+    }
+  }
+  return &n->loc;
 }
 
 static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *n, const char *within, int64_t runs) {
@@ -61,7 +79,8 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   r->type = type_text(c->arena, m, out);
   r->value = value_name(f, n);
   r->within = within;
-  r->loc = pm_loc_text(c->arena, n->loc.path, n->loc.line, n->loc.col);
+  const PmLoc *loc = cause(m, n, r->value);
+  r->loc = pm_loc_text(c->arena, loc->path, loc->line, loc->col);
 }
 
 static void add_nodes(PmComm *c, const PmModule *m, PmFnId fn, const char *within, int64_t runs) {

@@ -1,14 +1,25 @@
 // Where every variable and every named value lives on the mesh, and the rule that decided it.
 #include <inttypes.h>
 
+#include "ir/namemap.h"
 #include "tools/reach.h"
 #include "tools/show.h"
+
+// A named value, where it is made.
+typedef struct Row {
+  PmFnId fn;
+  PmValueId value;
+  int32_t next;  // another row of this name, or -1
+} Row;
 
 typedef struct View {
   PmTool *t;
   const PmModule *m;
   PmReach reach;
-  PmBuf text;  // scratch for types
+  PmBuf text;    // scratch for types
+  Row *rows;     // in the order of the functions
+  int32_t n_rows, cap_rows;
+  PmNameMap by_name;  // name -> its first row + 1; 0 for a variable
 } View;
 
 static const char *const role_texts[] = {[PM_ROLE_PARAM] = "param", [PM_ROLE_STATE] = "state", [PM_ROLE_ACT] = "act",
@@ -33,14 +44,58 @@ static const char *var_why(const View *v, PmVarId var) {
 // The library's composites are placed by propagation alone, and their inner names mean nothing to the reader.
 static bool is_shown(const PmFn *f) { return f->kind != PM_FN_COMPOSITE && f->kind != PM_FN_UPDATE; }
 
-static bool is_listed(const PmFn *f, PmValueId v) {
-  const PmValue *value = &f->values[v];
-  if (!value->name) return false;
-  for (PmValueId k = 0; k < v; k++) {
-    const PmValue *other = &f->values[k];
-    if (other->name == value->name && pm_type_equal(&other->type, &value->type)) return false;
+// *out_row: the first row, -1 for a variable's own path.
+static bool find_name(const View *v, const char *name, int32_t *out_row) {
+  int32_t id = pm_name_map_get(&v->by_name, name);
+  *out_row = id - 1;
+  return id >= 0;
+}
+
+// What a function takes has been listed where it is made, unless nothing named it there; a value that is handed on under
+// its name is one value.
+static bool is_listed(const View *v, const PmFn *f, PmValueId value) {
+  const PmValue *x = &f->values[value];
+  if (!x->name) return false;
+  int32_t row;
+  if (!find_name(v, x->name, &row)) return true;
+  if (x->def == PM_NONE || row < 0) return false;
+  for (; row >= 0; row = v->rows[row].next) {
+    if (pm_type_equal(&pm_fn(v->m, v->rows[row].fn)->values[v->rows[row].value].type, &x->type)) return false;
   }
   return true;
+}
+
+static void add_row(View *v, PmFnId fn, PmValueId value) {
+  const char *name = pm_fn(v->m, fn)->values[value].name;
+  int32_t last;
+  v->rows = pm_grow(&v->t->arena, v->rows, v->n_rows, &v->cap_rows, sizeof *v->rows);
+  v->rows[v->n_rows] = (Row){fn, value, -1};
+  if (!find_name(v, name, &last)) {
+    pm_name_map_add(&v->by_name, name, v->n_rows + 1);
+  } else if (last >= 0) {
+    while (v->rows[last].next >= 0) last = v->rows[last].next;
+    v->rows[last].next = v->n_rows;
+  }
+  v->n_rows++;
+}
+
+static void collect_rows(View *v) {
+  pm_name_map_init(&v->by_name, &v->t->arena);
+  for (PmVarId i = 0; i < v->m->n_vars; i++) pm_name_map_add(&v->by_name, v->m->vars[i].path, 0);
+  for (int32_t i = 0; i < v->reach.n; i++) {
+    const PmFn *f = pm_fn(v->m, v->reach.fns[i]);
+    for (PmValueId k = 0; is_shown(f) && k < f->n_values; k++) {
+      if (is_listed(v, f, k)) add_row(v, v->reach.fns[i], k);
+    }
+  }
+}
+
+static void put_value(View *v, PmJson *j, const PmValue *value) {
+  pm_json_object(j);
+  pm_json_put_str(j, "name", value->name);
+  pm_json_put_str(j, "type", type_text(v, &value->type));
+  pm_json_put_str(j, "why", value->why);
+  pm_json_end_object(j);
 }
 
 static void print_json(View *v) {
@@ -70,13 +125,8 @@ static void print_json(View *v) {
     pm_json_put_i64(j, "runs", v->reach.runs[i]);
     pm_json_key(j, "values");
     pm_json_array(j);
-    for (PmValueId k = 0; k < f->n_values; k++) {
-      if (!is_listed(f, k)) continue;
-      pm_json_object(j);
-      pm_json_put_str(j, "name", f->values[k].name);
-      pm_json_put_str(j, "type", type_text(v, &f->values[k].type));
-      pm_json_put_str(j, "why", f->values[k].why);
-      pm_json_end_object(j);
+    for (int32_t k = 0; k < v->n_rows; k++) {
+      if (v->rows[k].fn == v->reach.fns[i]) put_value(v, j, &f->values[v->rows[k].value]);
     }
     pm_json_end_array(j);
     pm_json_end_object(j);
@@ -104,12 +154,12 @@ static void print_function(View *v, int32_t i) {
   const PmFn *f = pm_fn(v->m, v->reach.fns[i]);
   PmTable table;
   pm_table_init(&table, &v->t->arena, "lll");
-  for (PmValueId k = 0; k < f->n_values; k++) {
-    if (!is_listed(f, k)) continue;
-    const char *why = f->values[k].why;
-    pm_table_cell(&table, f->values[k].name);
-    pm_table_cell(&table, type_text(v, &f->values[k].type));
-    pm_table_cell(&table, why ? why : "whole");
+  for (int32_t k = 0; k < v->n_rows; k++) {
+    if (v->rows[k].fn != v->reach.fns[i]) continue;
+    const PmValue *value = &f->values[v->rows[k].value];
+    pm_table_cell(&table, value->name);
+    pm_table_cell(&table, type_text(v, &value->type));
+    pm_table_cell(&table, value->why ? value->why : "whole");
   }
   if (table.n_cells == 0) return;
   printf("\n%s", f->name);
@@ -125,6 +175,7 @@ PmStatus *pm_show_sharding(PmTool *t, const char *path) {
   v.m = m;
   v.reach = pm_reach(&t->arena, m, m->step);
   pm_buf_init(&v.text);
+  collect_rows(&v);
   if (t->opt.json) {
     print_json(&v);
   } else {

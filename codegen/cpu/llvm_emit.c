@@ -71,7 +71,8 @@ static void outer(PmLlvmEmit *e, int32_t axis) {
     outer_lanes(e, axis);
     return;
   }
-  LLVMValueRef from = axis == 0 ? e->begin : pm_llvm_i64(e, 0), to = axis == 0 ? e->end : pm_llvm_i64(e, k->outer[axis]);
+  LLVMValueRef from = axis == 0 ? e->begin : pm_llvm_i64(e, 0),
+               to = axis == 0 ? e->end : pm_llvm_i64(e, k->outer[axis]);
   const PmLlvmLoop loop = pm_llvm_loop_begin(e, from, to, 1);
   outer_turn(e, axis, loop.index);
   pm_llvm_loop_end(e, &loop);

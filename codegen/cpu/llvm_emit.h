@@ -1,9 +1,9 @@
 // From one kernel to one LLVM function, through the builder API.
 //
-// How lanes work. The shape (llvm_shape.c) says which axis is spread over lanes and which values differ between lanes. A
-// value that doesn't is emitted as a scalar and splatted where a vector needs it. The same body may be emitted several
-// times: once for whole strips (lanes = width), once for the rest, either as a strip in which only the first `active`
-// lanes load and store (a rest known here) or as a scalar loop (a rest known at run time; lanes = 1).
+// How lanes work. The shape (llvm_shape.c) says which axis is spread over lanes and which values differ between lanes.
+// A value that doesn't is emitted as a scalar and splatted where a vector needs it. The same body may be emitted
+// several times: once for whole strips (lanes = width), once for the rest, either as a strip in which only the first
+// `active` lanes load and store (a rest known here) or as a scalar loop (a rest known at run time; lanes = 1).
 //
 // The order of every sum is that of runtime/program.h whatever the width. Nothing carries fast-math flags.
 // Ownership: everything lives in the emitter's arena and LLVM context.
@@ -31,8 +31,8 @@ typedef struct PmLlvmShape {
   bool *varies;        // the value differs between lanes
 } PmLlvmShape;
 
-// The accumulator of a loop that runs in strips. Register r holds the partials of one strip; each strip adds to register
-// 0, then the registers move down one place, so that one copy of the body serves all.
+// The accumulator of a loop that runs in strips. Register r holds the partials of one strip; each strip adds to
+// register 0, then the registers move down one place, so that one copy of the body serves all.
 typedef struct PmLlvmRing {
   LLVMValueRef now[PM_PARTIALS];
   LLVMValueRef next;

@@ -32,7 +32,7 @@ static void each_acc(PmLlvmEmit *e, int32_t i, AccFn *fn, void *ctx) {
   }
 }
 
-// ---- in registers: loops that run in strips --------------------------------------------------------------------------
+// ---- in registers: loops that run in strips ------------------------------------------------------------------------
 typedef struct Strips {
   PmLlvmLoop loop;
   LLVMBasicBlockRef before;
@@ -139,7 +139,7 @@ static void loop_in_strips(PmLlvmEmit *e, int32_t i) {
   each_acc(e, i, ring_combine, &s);
 }
 
-// ---- in memory: other loops ------------------------------------------------------------------------------------------
+// ---- in memory: other loops ----------------------------------------------------------------------------------------
 static LLVMTypeRef partial_type(const PmLlvmEmit *e, int32_t acc) {
   return pm_llvm_type(e, (PmKDtype)e->k->instrs[acc].dtype, pm_llvm_lanes(e, acc));
 }

@@ -156,7 +156,8 @@ static void store_one(const PmLlvmEmit *e, const PmInstr *in, LLVMValueRef v, LL
 }
 
 // Stores to `at`, moved by the loaded index of `lane`, which may say that there is nothing to do.
-static void store_checked(const PmLlvmEmit *e, const PmInstr *in, LLVMValueRef v, LLVMValueRef at, int32_t lane, bool strip) {
+static void store_checked(const PmLlvmEmit *e, const PmInstr *in, LLVMValueRef v, LLVMValueRef at, int32_t lane,
+                          bool strip) {
   if (in->dyn < 0) {
     store_one(e, in, v, at, strip);
     return;

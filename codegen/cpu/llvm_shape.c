@@ -52,7 +52,8 @@ static bool order_survives(const PmLlvmShape *s, const PmKernel *k, const PmLlvm
       const PmInstr *other = &k->instrs[j];
       if (j == i || !pm_is_access(other->op) || alias->class_of[other->arg] != class) continue;
       if (other->arg != store->arg && !alias->same_start[class]) return false;
-      if (!same_place(store, other) || store->stride[axis] == 0 || (store->dyn >= 0 && s->varies[store->dyn])) return false;
+      if (!same_place(store, other) || store->stride[axis] == 0 || (store->dyn >= 0 && s->varies[store->dyn]))
+        return false;
     }
   }
   return true;

@@ -42,8 +42,8 @@ void pm_llvm_target_deinit(PmLlvmTarget *t) {
 static void put_i64(PmBuf *b, int64_t v) { pm_buf_put(b, &v, sizeof v); }
 
 static void put_instr(PmBuf *b, const PmInstr *in) {
-  const int64_t fields[] = {in->op, in->dtype, in->arg, in->a, in->b, in->c, in->extent, in->base, in->dyn, in->dyn_stride,
-                            in->dyn_extent};
+  const int64_t fields[] = {in->op,     in->dtype, in->arg, in->a,          in->b,         in->c,
+                            in->extent, in->base,  in->dyn, in->dyn_stride, in->dyn_extent};
   pm_buf_put(b, fields, sizeof fields);
   pm_buf_put(b, &in->number, sizeof in->number);
   pm_buf_put(b, in->stride, sizeof in->stride);
@@ -119,7 +119,7 @@ void pm_llvm_alias(const PmProgram *p, int32_t kernel, PmLlvmAlias *out) {
   each_call(p, kernel, compare_starts, out);
 }
 
-// ---- one kernel --------------------------------------------------------------------------------------------------------
+// ---- one kernel ----------------------------------------------------------------------------------------------------
 static void keep_message(LLVMDiagnosticInfoRef info, void *ctx) {
   if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
   char *text = LLVMGetDiagInfoDescription(info);
@@ -142,8 +142,8 @@ static PmStatus *machine_new(const PmLlvmTarget *t, LLVMTargetMachineRef *out) {
   return *out ? NULL : PM_STATUS(PM_ERR_ENVIRONMENT, "LLVM has no machine %s for %s", t->cpu, t->triple);
 }
 
-static LLVMModuleRef module_new(LLVMContextRef ctx, const PmLlvmTarget *t, LLVMTargetMachineRef machine, const PmKernel *k,
-                                const PmLlvmAlias *alias, const char *symbol) {
+static LLVMModuleRef module_new(LLVMContextRef ctx, const PmLlvmTarget *t, LLVMTargetMachineRef machine,
+                                const PmKernel *k, const PmLlvmAlias *alias, const char *symbol) {
   LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernel", ctx);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
   LLVMSetModuleDataLayout(mod, layout);
@@ -205,10 +205,12 @@ static PmStatus *generate(const PmLlvmTarget *t, const PmKernel *k, const PmLlvm
   return st;
 }
 
-PmStatus *pm_llvm_object(const PmLlvmTarget *t, const PmKernel *k, const PmLlvmAlias *alias, const char *symbol, PmBuf *out) {
+PmStatus *pm_llvm_object(const PmLlvmTarget *t, const PmKernel *k, const PmLlvmAlias *alias, const char *symbol,
+                         PmBuf *out) {
   return generate(t, k, alias, symbol, false, out);
 }
 
-PmStatus *pm_llvm_text(const PmLlvmTarget *t, const PmKernel *k, const PmLlvmAlias *alias, const char *symbol, PmBuf *out) {
+PmStatus *pm_llvm_text(const PmLlvmTarget *t, const PmKernel *k, const PmLlvmAlias *alias, const char *symbol,
+                       PmBuf *out) {
   return generate(t, k, alias, symbol, true, out);
 }

@@ -1,5 +1,5 @@
-// What code is generated for, and the way from one kernel to one object file. A target is not changed after its creation;
-// threads may use one together.
+// What code is generated for, and the way from one kernel to one object file. A target is not changed after its
+// creation; threads may use one together.
 #ifndef PM_CODEGEN_CPU_LLVM_TARGET_H
 #define PM_CODEGEN_CPU_LLVM_TARGET_H
 

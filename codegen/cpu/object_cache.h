@@ -1,5 +1,6 @@
-// Object files on disk, one a kernel, by a 128-bit key. A damaged, foreign or unreadable entry is a miss, and an entry that
-// can't be written is left out: the cache never fails a run. Safe against several processes: entries appear by rename.
+// Object files on disk, one a kernel, by a 128-bit key. A damaged, foreign or unreadable entry is a miss, and an entry
+// that can't be written is left out: the cache never fails a run. Safe against several processes: entries appear by
+// rename.
 #ifndef PM_CODEGEN_CPU_OBJECT_CACHE_H
 #define PM_CODEGEN_CPU_OBJECT_CACHE_H
 

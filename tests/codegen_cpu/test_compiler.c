@@ -71,7 +71,8 @@ static void test_ir_has_vectors(void **state) {
       PmBuf text;
       pm_buf_init(&text);
       print_ok(&opts, kernels[i], &text);
-      const char *wide = bits == 256 ? "<8 x float>" : "<4 x float>", *narrow = bits == 256 ? "<4 x float>" : "<8 x float>";
+      const char *wide = bits == 256 ? "<8 x float>" : "<4 x float>",
+                 *narrow = bits == 256 ? "<4 x float>" : "<8 x float>";
       assert_non_null(strstr(pm_buf_str(&text), wide));
       assert_true(i == 1 || !strstr(pm_buf_str(&text), narrow));  // a sum's end halves its vector
       assert_non_null(strstr(pm_buf_str(&text), "noalias"));
@@ -123,7 +124,7 @@ static void test_shared_bytes_keep_their_order(void **state) {
   pm_arena_deinit(&arena);
 }
 
-// ---- the object cache ------------------------------------------------------------------------------------------------
+// ---- the object cache ----------------------------------------------------------------------------------------------
 typedef struct Entries {
   int32_t n;
   PmBuf paths[8];

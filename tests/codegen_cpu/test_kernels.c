@@ -34,8 +34,8 @@ static void check(const PmKernel *k, PmKernelFn fn, uint64_t seed, int32_t bits,
     PmBuf text;
     pm_buf_init(&text);
     if (!pm_llvm_print(&opts, k, &text)) fputs(pm_buf_str(&text), stderr);
-    fail_msg("%s (vec %d), %d bits, level %d: argument %d, element %lld: %#x, not %#x", k->name, k->vec, bits, level, arg,
-             (long long)element, ((unsigned *)got[arg])[element], ((unsigned *)want[arg])[element]);
+    fail_msg("%s (vec %d), %d bits, level %d: argument %d, element %lld: %#x, not %#x", k->name, k->vec, bits, level,
+             arg, (long long)element, ((unsigned *)got[arg])[element], ((unsigned *)want[arg])[element]);
   }
   args_free(k, got);
   args_free(k, want);

@@ -44,9 +44,10 @@ static uint64_t next(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-static const double ENDS[] = {0,   -0.0, INFINITY, -INFINITY, NAN, 1,     -1,    0.5,    -0.5,    2,      -2,      3,
-                              -3,  1.5,  -2.5,     1e-45,     -1e-45, 1e-40, -1e-40, 3.4e38, -3.4e38, 88.72, 88.73, -103.97,
-                              -104, 0.625, 0.9375, 4,         9.02, 1e5,   -1e5,  7,      1e9,     0x1p-126, 709.7, -745.1};
+static const double ENDS[] = {0,      -0.0,   INFINITY, -INFINITY, NAN,   1,       -1,       0.5,    -0.5,
+                              2,      -2,     3,        -3,        1.5,   -2.5,    1e-45,    -1e-45, 1e-40,
+                              -1e-40, 3.4e38, -3.4e38,  88.72,     88.73, -103.97, -104,     0.625,  0.9375,
+                              4,      9.02,   1e5,      -1e5,      7,     1e9,     0x1p-126, 709.7,  -745.1};
 #define N_ENDS ((int64_t)(sizeof ENDS / sizeof *ENDS))
 
 // All pairs of special values, then one third every bit pattern, one third around 1, the rest as spread as exponents.

@@ -296,10 +296,10 @@ static const Case cases[] = {
      "  param z[embed] ~ normal(x)\n"
      "  minimize mean[batch, seq, embed](x)\n"
      "}\n",
-     "errors.pmodel:8:27: error[E0201]: unknown name `x`\n"
+     "errors.pmodel:8:27: error[E0208]: `x` is computed only when the model runs; a constant is "
+     "needed here\n"
      " 8 |   param z[embed] ~ normal(x)\n"
-     "   |                           ^\n"
-     "help: did you mean `w`?\n"},
+     "   |                           ^\n"},
     {"no_initial_value",
      HEAD
      "model m {\n"
@@ -398,7 +398,10 @@ static const Case cases[] = {
      "}\n",
      "errors.pmodel:6:5: error[E0101]: unexpected `=`, expected an operator or end of line\n"
      " 6 |   z = (1\n"
-     "   |     ^\n"},
+     "   |     ^\n"
+     "errors.pmodel:7:9: error[E0101]: unexpected `2`, expected an operator or end of line\n"
+     " 7 |   u = 1 2\n"
+     "   |         ^\n"},
     {"train",
      HEAD
      "model m {\n"
