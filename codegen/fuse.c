@@ -1,12 +1,14 @@
 // Fusion: which kernel computes which node, and what is stored.
 //
-// 1. Forwards, each node that kernels compute gets a home: the latest kernel that works on the same space, is connected
+// 1. Cheap expressions have no home: they are computed wherever they are used. Forwards, each node that is dear, reduces
+//    or is read by something outside of kernels gets one: the latest kernel that works on the same space, is connected
 //    with it (reads its values, shares a large operand, or sums columns of the same space) and stands after all that the
 //    node needs; else a new kernel.
 //    A kernel is pointwise (no looped axes), a row kernel (the looped axes are physically inner: reductions and what
 //    uses them share one pass over rows) or a column kernel (the looped axes lead).
-// 2. A value is stored when something outside of kernels reads it. Beyond that a kernel that needs a value of another
-//    one either computes it again, where that is cheap or where nobody else computes it, or the value is stored.
+// 2. A value is stored when something outside of kernels reads it. Beyond that a kernel that needs a dear value of another
+//    one computes it again where nobody else computes it; else the value is stored. So is what must not be computed per
+//    element: a reduction, a number that is broadcast, a number in double.
 #include <string.h>
 
 #include "base/assert.h"
@@ -42,6 +44,12 @@ static bool is_host(const PmCgRegion *r, const PmCgNode *n) {
   return f64;
 }
 
+// Computed once, and stored when any other kernel wants it.
+static bool is_anchored(const PmCgRegion *r, PmCgId v) {
+  const PmCgNode *n = pm_cg_def(r, v);
+  return n->op == PM_OP_reduce || r->info[v].spread || is_host(r, n);
+}
+
 // Computed by kernels, at home in one of them; the rest is computed where it is used, or has a step of its own.
 static bool is_homed(const PmCgRegion *r, PmCgId v) {
   const PmCgNode *n = pm_cg_def(r, v);
@@ -49,8 +57,9 @@ static bool is_homed(const PmCgRegion *r, PmCgId v) {
   if (pm_cg_has_step(r, v)) return false;
   if (info->stored) return true;
   if (info->exact || info->is_const || pm_cg_is_table(r, v)) return false;
-  return n->op == PM_OP_map || n->op == PM_OP_reduce || n->op == PM_OP_index || n->op == PM_OP_scatter_add ||
-         (n->op == PM_OP_cast && is_host(r, n));
+  const bool computes = n->op == PM_OP_map || n->op == PM_OP_reduce || n->op == PM_OP_index || n->op == PM_OP_scatter_add ||
+                        n->op == PM_OP_cast;
+  return computes && (info->cost > CHEAP || is_anchored(r, v));
 }
 
 int32_t pm_cg_space(const PmCgRegion *r, const PmCgNode *n, PmCgDim *out) {
@@ -237,7 +246,7 @@ static int32_t map_cost(PmScalar fn) {
   }
 }
 
-static int32_t load_cost(const PmCgValue *v) { return v->rank > 1 ? 3 : 1; }
+static int32_t load_cost(const PmCgValue *v) { return v->rank > 1 ? 4 : 1; }
 
 static int32_t cost_of(const PmCgRegion *r, PmCgId v) {
   const PmCgNode *n = pm_cg_def(r, v);
@@ -261,32 +270,60 @@ static void own_item(PmCg *cg, PmCgRegion *r, int32_t node) {
   for (int32_t i = 0; i < n->n_out; i++) r->info[n->out + i].home = r->info[n->out + i].ready = item;
 }
 
-static void find_homes(PmCg *cg, PmCgRegion *r) {
-  for (int32_t i = 0; i < r->n_values; i++) r->info[i].home = r->info[i].ready = PM_NONE;
+static void find_costs(PmCgRegion *r) {
+  enum { SPREAD = 4 };
   for (int32_t i = 0; i < r->n_params; i++) r->info[i].cost = load_cost(&r->values[i]);
   for (int32_t i = 0; i < r->n_nodes; i++) {
     const PmCgNode *n = &r->nodes[i];
-    PmCgInfo *info = &r->info[n->out];
     for (int32_t k = 0; k < n->n_out; k++) r->info[n->out + k].cost = cost_of(r, n->out + k);
-    if (pm_cg_has_step(r, n->out)) {
-      own_item(cg, r, i);
-      continue;
+    if (n->op != PM_OP_broadcast) continue;
+    PmCgInfo *x = &r->info[n->in[0]];
+    if (pm_cg_elements(&r->values[n->out]) == pm_cg_elements(&r->values[n->in[0]]) || x->cost <= SPREAD) continue;
+    if (!x->exact && !pm_cg_has_step(r, n->in[0]) && !pm_cg_is_table(r, n->in[0])) x->spread = true;
+  }
+}
+
+static void find_home(PmCg *cg, PmCgRegion *r, int32_t node, const Deps *d) {
+  const PmCgNode *n = &r->nodes[node];
+  PmCgInfo *info = &r->info[n->out];
+  int32_t item = PM_NONE;
+  const int32_t stop = r->n_items > WINDOW ? r->n_items - WINDOW : 0;
+  for (int32_t k = r->n_items - 1; k >= stop && item == PM_NONE && !r->cut[node]; k--)
+    if (joins(r, k, n, d, false)) item = k;
+  if (item == PM_NONE)
+    item = new_kernel(cg, r, n);
+  else
+    joins(r, item, n, d, true);
+  enter(cg, r, item, node, d);
+  info->ready = item;
+}
+
+// Numbers in double that need nothing but parameters: in front of all else, as they hold up kernels.
+static bool is_early(const PmCgRegion *r, const PmCgNode *n, const Deps *d) {
+  if (!is_host(r, n) || r->values[n->out].rank > 0) return false;
+  for (int32_t i = 0; i < d->n; i++)
+    if (d->v[i] >= r->n_params && (r->info[d->v[i]].home == PM_NONE || !r->items[r->info[d->v[i]].home].host)) return false;
+  return true;
+}
+
+static void find_homes(PmCg *cg, PmCgRegion *r) {
+  for (int32_t i = 0; i < r->n_values; i++) r->info[i].home = r->info[i].ready = PM_NONE;
+  find_costs(r);
+  for (int32_t early = 1; early >= 0; early--) {
+    for (int32_t i = 0; i < r->n_nodes; i++) {
+      const PmCgNode *n = &r->nodes[i];
+      PmCgInfo *info = &r->info[n->out];
+      if (info->home != PM_NONE) continue;
+      if (pm_cg_has_step(r, n->out)) {
+        if (!early) own_item(cg, r, i);
+        continue;
+      }
+      Deps d = {0};
+      node_deps(cg, r, n, &d);
+      for (int32_t k = 0; k < d.n && !early; k++)
+        if (r->info[d.v[k]].ready > info->ready) info->ready = r->info[d.v[k]].ready;
+      if (is_homed(r, n->out) && (!early || is_early(r, n, &d))) find_home(cg, r, i, &d);
     }
-    Deps d = {0};
-    node_deps(cg, r, n, &d);
-    for (int32_t k = 0; k < d.n; k++)
-      if (r->info[d.v[k]].ready > info->ready) info->ready = r->info[d.v[k]].ready;
-    if (!is_homed(r, n->out)) continue;
-    int32_t item = PM_NONE;
-    const int32_t stop = r->n_items > WINDOW ? r->n_items - WINDOW : 0;
-    for (int32_t k = r->n_items - 1; k >= stop && item == PM_NONE && !r->cut[i]; k--)
-      if (joins(r, k, n, &d, false)) item = k;
-    if (item == PM_NONE)
-      item = new_kernel(cg, r, n);
-    else
-      joins(r, item, n, &d, true);
-    enter(cg, r, item, i, &d);
-    if (n->op == PM_OP_reduce || info->stored || info->cost > CHEAP) info->ready = item;
   }
 }
 
@@ -302,7 +339,7 @@ typedef struct Walk {
   int32_t item;
   int32_t *seen;           // by value: last item that met it, + 1
   int32_t *n_kernels;      // by value: how many kernels compute it
-  bool *foreign;           // a reduction that another kernel needs
+  bool *foreign;           // anchored, and another kernel needs it
   PmCgVisit *visit;        // of what is read from memory
   void *ctx;
 } Walk;
@@ -318,7 +355,7 @@ static void walk(Walk *w, PmCgId v, bool root) {
   if (r->info[v].is_const || pm_cg_is_table(r, v)) return;
   const PmCgNode *n = pm_cg_def(r, v);
   if (w->n_kernels && is_homed(r, v)) w->n_kernels[v]++;
-  if (w->foreign && n->op == PM_OP_reduce && r->info[v].home != w->item) {
+  if (w->foreign && !root && is_anchored(r, v) && r->info[v].home != w->item && r->info[v].home != PM_NONE) {
     w->foreign[v] = true;
     return;
   }
@@ -356,7 +393,7 @@ static bool store_round(PmCg *cg, PmCgRegion *r) {
   for (int32_t i = r->n_nodes - 1; i >= 0; i--) {
     const PmCgNode *n = &r->nodes[i];
     PmCgInfo *info = &r->info[n->out];
-    const bool wanted = w.foreign[n->out] || (w.n_kernels[n->out] > 1 && info->cost > CHEAP && n->op != PM_OP_reduce);
+    const bool wanted = w.foreign[n->out] || (w.n_kernels[n->out] > 1 && info->cost > CHEAP && !is_anchored(r, n->out));
     if (wanted && !above[n->out] && !info->stored) {
       info->stored = changed = true;
       above[n->out] = true;

@@ -121,6 +121,7 @@ typedef struct PmCgInfo {
   bool is_int;   // exact, whole, within [lo, hi], which i32 and f32 hold
   double lo, hi;
   bool stored;   // written to memory by its home or its item
+  bool spread;   // broadcast along new axes, and dearer than a load: computed once, not for every element
   bool fixed;    // its order may not change any more
   int8_t order[PM_CG_RANK];  // dims, physically outermost first
   int32_t home;  // item that computes it, or PM_NONE

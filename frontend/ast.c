@@ -60,7 +60,7 @@ PmExpr *pm_ast_postfix(PmParse *p, PmExprKind kind, PmExpr *a, PmArgs args, PmAr
   return e;
 }
 
-#define ADD(arena, list, item)                                                                     \
+#define ADD(arena, list, item)                                                                      \
   ((list)->items = pm_grow((arena), (list)->items, (list)->n, &(list)->cap, sizeof *(list)->items), \
    (list)->items[(list)->n++] = (item))
 

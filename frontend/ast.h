@@ -48,9 +48,9 @@ typedef enum PmExprKind {
 
 struct PmExpr {
   PmExprKind kind;
-  PmScalar fn;       // UNARY, BINARY
+  PmScalar fn;  // UNARY, BINARY
   PmSpan span;
-  int32_t depth;     // of the tree below, 1 for a leaf
+  int32_t depth;  // of the tree below, 1 for a leaf
   double num;
   const char *name;  // NAME, STR, FIELD: the text; UNARY, BINARY: the operator as written
   PmExpr *a, *b;
@@ -129,7 +129,7 @@ typedef struct PmPlanItem {
   PmDefs mesh;
   PmName role, scope;  // SHARD
   PmNames axes, targets;
-  PmName name;         // DIRECTIVE
+  PmName name;  // DIRECTIVE
   PmArgs args;
 } PmPlanItem;
 
@@ -155,14 +155,14 @@ typedef enum PmItemKind {
 typedef struct PmItem {
   PmItemKind kind;
   PmSpan span;
-  PmName name;      // FN ... PLAN; IMPORT: the string
-  double number;    // VERSION
-  PmNames axes;     // FN, BLOCK
-  PmDefs defs;      // AXIS, CONST; FN, BLOCK, OPTIMIZER: the parameters
+  PmName name;    // FN ... PLAN; IMPORT: the string
+  double number;  // VERSION
+  PmNames axes;   // FN, BLOCK
+  PmDefs defs;    // AXIS, CONST; FN, BLOCK, OPTIMIZER: the parameters
   PmStmts body;
-  PmExpr *value;    // FN: `= value`, else NULL
+  PmExpr *value;  // FN: `= value`, else NULL
   PmEntries entries;
-  PmName parent;    // PLAN
+  PmName parent;  // PLAN
   PmPlanItems plan;
 } PmItem;
 
@@ -180,9 +180,9 @@ typedef struct PmText {
 
 typedef enum PmTextForm { PM_TEXT_FILE, PM_TEXT_PLAN, PM_TEXT_DEFS, PM_TEXT_RULE } PmTextForm;
 
-// Parses the text of source `file`. Errors are recorded in `diags`; the tree holds what could be read. Returns whether the
-// text was free of errors.
-bool pm_parse(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file, PmTextForm form,
-              PmText *out);
+// Parses the text of source `file`. Errors are recorded in `diags`; the tree holds what could be read. Returns whether
+// the text was free of errors.
+bool pm_parse(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file,
+              PmTextForm form, PmText *out);
 
 #endif

@@ -25,7 +25,8 @@ PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e) {
     return PM_NONE;
   }
   if (e->kind != PM_X_NAME) {
-    pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "square brackets hold axis names, and %s is none", pm_lw_text(lw, e->span));
+    pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "square brackets hold axis names, and %s is none",
+                pm_lw_text(lw, e->span));
     return PM_NONE;
   }
   return pm_lw_axis_name(lw, (PmName){e->name, e->span});

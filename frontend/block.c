@@ -6,8 +6,8 @@
 static bool at_block_level(const PmScope *s) { return s->kind == PM_SCOPE_BLOCK; }
 static bool at_model_level(const PmScope *s) { return at_block_level(s) && !s->inst->block && s->inst->n_repeats == 0; }
 
-// Gives a node the path of the name that it is bound to. The first name stays, but `logits` of the model is looked up by
-// name and always gets it.
+// Gives a node the path of the name that it is bound to. The first name stays, but `logits` of the model is looked up
+// by name and always gets it.
 static void name_node(PmLower *lw, const char *name, PmVal v) {
   PmScope *s = lw->scope;
   if (v.kind != PM_V_NODE || !s->naming) return;
@@ -193,7 +193,8 @@ static void check_declaration(PmLower *lw, const PmStmt *s) {
   }
   if (lw->scope->kind == PM_SCOPE_UPDATE && s->kind == PM_ST_STATE) return;
   if (!at_block_level(lw->scope)) {
-    pm_lw_error(lw, PM_E_PROGRAM, s->span, "parameters, states, inputs and blocks are declared in models and blocks only");
+    pm_lw_error(lw, PM_E_PROGRAM, s->span,
+                "parameters, states, inputs and blocks are declared in models and blocks only");
   }
 }
 
@@ -202,7 +203,9 @@ static void exec(PmLower *lw, const PmStmt *s) {
     case PM_ST_PARAM:
     case PM_ST_STATE:
     case PM_ST_INPUT:
-    case PM_ST_SUB: check_declaration(lw, s); break;
+    case PM_ST_SUB:
+      check_declaration(lw, s);
+      break;
     case PM_ST_REPEAT:
       if (at_block_level(lw->scope)) {
         pm_lw_repeat(lw, s);
@@ -210,11 +213,21 @@ static void exec(PmLower *lw, const PmStmt *s) {
         pm_lw_error(lw, PM_E_PROGRAM, s->span, "`repeat` stands in models and blocks only");
       }
       break;
-    case PM_ST_RETURN: exec_return(lw, s); break;
-    case PM_ST_MINIMIZE: exec_minimize(lw, s); break;
-    case PM_ST_REPORT: exec_report(lw, s); break;
-    case PM_ST_ASSIGN: exec_assign(lw, s); break;
-    case PM_ST_ADD: exec_add(lw, s); break;
+    case PM_ST_RETURN:
+      exec_return(lw, s);
+      break;
+    case PM_ST_MINIMIZE:
+      exec_minimize(lw, s);
+      break;
+    case PM_ST_REPORT:
+      exec_report(lw, s);
+      break;
+    case PM_ST_ASSIGN:
+      exec_assign(lw, s);
+      break;
+    case PM_ST_ADD:
+      exec_add(lw, s);
+      break;
   }
 }
 
@@ -241,8 +254,13 @@ void pm_lw_put_declared(PmLower *lw, PmScope *scope, const PmInst *inst) {
   }
   for (int32_t i = 0; i < inst->n_subs; i++) {
     const PmInstSub *s = &inst->subs[i];
-    pm_scope_put(lw, scope, (PmSym){.name = s->name.text, .kind = PM_SYM_SUB, .span = s->name.span, .axis = PM_NONE,
-                                    .var = PM_NONE, .sub = s->inst});
+    pm_scope_put(lw, scope,
+                 (PmSym){.name = s->name.text,
+                         .kind = PM_SYM_SUB,
+                         .span = s->name.span,
+                         .axis = PM_NONE,
+                         .var = PM_NONE,
+                         .sub = s->inst});
   }
 }
 

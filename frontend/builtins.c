@@ -262,8 +262,8 @@ static PmVal builtin_dot(PmLower *lw, const PmCall *c, const Builtin *row) {
   return dot(lw, c, v[0], v[1], axes, n);
 }
 
-// dot_like(x, y, ref): sums every axis that x and y share and `ref` has not. For backward passes, where a function cannot
-// name the extra axes that its caller's values have.
+// dot_like(x, y, ref): sums every axis that x and y share and `ref` has not. For backward passes, where a function
+// cannot name the extra axes that its caller's values have.
 static PmVal builtin_dot_like(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v[3];
@@ -316,8 +316,11 @@ static PmVal builtin_onehot(PmLower *lw, const PmCall *c, const Builtin *row) {
   return pm_val_node(pm_b_cast(b, hit, PM_F32), false);
 }
 
-#define AXES_HANDLER(name) \
-  static PmVal builtin_##name(PmLower *lw, const PmCall *c, const Builtin *row) { (void)row; return pm_lw_##name(lw, c); }
+#define AXES_HANDLER(name)                                                        \
+  static PmVal builtin_##name(PmLower *lw, const PmCall *c, const Builtin *row) { \
+    (void)row;                                                                    \
+    return pm_lw_##name(lw, c);                                                   \
+  }
 AXES_HANDLER(rename)
 AXES_HANDLER(split)
 AXES_HANDLER(merge)
@@ -378,7 +381,8 @@ static bool shape_fits(PmLower *lw, const PmCall *c, const Builtin *row) {
     pm_lw_error(lw, PM_E_ARGS, c->expr->span, "`%s` takes %d argument%s, not %d", row->name, row->min,
                 row->min == 1 ? "" : "s", n);
   } else {
-    pm_lw_error(lw, PM_E_ARGS, c->expr->span, "`%s` takes %d to %d arguments, not %d", row->name, row->min, row->max, n);
+    pm_lw_error(lw, PM_E_ARGS, c->expr->span, "`%s` takes %d to %d arguments, not %d", row->name, row->min, row->max,
+                n);
   }
   return false;
 }

@@ -30,26 +30,30 @@ static bool need_axis(PmLower *lw, const PmCall *c, const PmType *t, PmAxisId ax
 static bool need_arrow(PmLower *lw, const PmCall *c, int32_t n_from, int32_t n_to) {
   bool ok = c->to && c->to->n > 0 && (n_from == 0 || c->brackets->n == n_from) && (n_to == 0 || c->to->n == n_to);
   if (ok) return true;
-  const char *form = n_from == 1 ? "split[axis -> major, minor](x)" : n_to == 1 ? "merge[major, minor -> axis](x)" : "rename[old -> new](x)";
+  const char *form = n_from == 1 ? "split[axis -> major, minor](x)"
+                     : n_to == 1 ? "merge[major, minor -> axis](x)"
+                                 : "rename[old -> new](x)";
   pm_lw_error(lw, PM_E_ARGS, c->expr->span, "write `%s`", form);
   return false;
 }
 
 // The result may not have an axis twice.
-static bool axis_free(PmLower *lw, const PmCall *c, const PmType *t, const PmAxisId *gone, int32_t n_gone, PmAxisId axis,
-                      PmSpan span) {
+static bool axis_free(PmLower *lw, const PmCall *c, const PmType *t, const PmAxisId *gone, int32_t n_gone,
+                      PmAxisId axis, PmSpan span) {
   if (pm_type_find(t, axis) == PM_NONE) return true;
   for (int32_t i = 0; i < n_gone; i++) {
     if (gone[i] == axis) return true;
   }
-  pm_lw_error(lw, PM_E_AXIS_TWICE, span, "the result of `%s` would have axis `%s` twice", c->name, lw->m->axes[axis].name);
+  pm_lw_error(lw, PM_E_AXIS_TWICE, span, "the result of `%s` would have axis `%s` twice", c->name,
+              lw->m->axes[axis].name);
   return false;
 }
 
 static bool distinct(PmLower *lw, const PmArgs *args, const PmAxisId *axes, int32_t n) {
   for (int32_t k = 0; k < n; k++) {
     if (axes[k] != axes[n]) continue;
-    pm_lw_error(lw, PM_E_AXIS_TWICE, args->items[n].value->span, "axis `%s` is listed twice", lw->m->axes[axes[n]].name);
+    pm_lw_error(lw, PM_E_AXIS_TWICE, args->items[n].value->span, "axis `%s` is listed twice",
+                lw->m->axes[axes[n]].name);
     return false;
   }
   return true;
@@ -63,7 +67,8 @@ PmVal pm_lw_rename(PmLower *lw, const PmCall *c) {
     return PM_ERROR_VAL;
   }
   if (c->to->n != n) {
-    pm_lw_error(lw, PM_E_ARGS, c->expr->span, "`rename` needs as many axes after `->` as before: %d, not %d", n, c->to->n);
+    pm_lw_error(lw, PM_E_ARGS, c->expr->span, "`rename` needs as many axes after `->` as before: %d, not %d", n,
+                c->to->n);
     return PM_ERROR_VAL;
   }
   PmType t = *pm_val_type(lw, &v);
@@ -124,7 +129,8 @@ static bool split_rest(PmLower *lw, const PmCall *c, int64_t size, int64_t *size
   bool fits = open == PM_NONE ? known == size : size % known == 0;
   if (open != PM_NONE && fits) sizes[open] = size / known;
   if (fits) return true;
-  pm_lw_error(lw, PM_E_AXIS_SIZE, c->expr->span, "an axis of size %lld does not split into these parts", (long long)size);
+  pm_lw_error(lw, PM_E_AXIS_SIZE, c->expr->span, "an axis of size %lld does not split into these parts",
+              (long long)size);
   return false;
 }
 

@@ -146,7 +146,8 @@ static PmVal call_fn(PmLower *lw, PmSym fn, const PmCall *c) {
 static PmVal call_item(PmLower *lw, PmSym sym, const PmCall *c) {
   if (sym.item->kind == PM_IT_FN) return call_fn(lw, sym, c);
   if (sym.item->kind == PM_IT_BLOCK) {
-    if (pm_lw_error(lw, PM_E_KIND, c->name_span, "`%s` is a block: its parameters need a name before it is used", c->name)) {
+    if (pm_lw_error(lw, PM_E_KIND, c->name_span, "`%s` is a block: its parameters need a name before it is used",
+                    c->name)) {
       pm_diag_help(lw->diags, "write `sub x = %s` first, then call `x(...)`", c->name);
     }
     return PM_ERROR_VAL;

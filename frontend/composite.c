@@ -52,9 +52,9 @@ typedef struct Body {
   PmUnit *unit;
   const PmAxisId *axes;
   const PmVal *args;
-  const PmType *types;   // of NODE arguments
-  const char *name;      // of the function, made unique
-  const PmType *want;    // types that the first n_want results are brought to
+  const PmType *types;  // of NODE arguments
+  const char *name;     // of the function, made unique
+  const PmType *want;   // types that the first n_want results are brought to
   int32_t n_want;
 } Body;
 
@@ -147,7 +147,8 @@ static void bwd_param(PmLower *lw, const Body *x, PmFnId fwd, int32_t n_results,
     return;
   }
   int32_t at = find_result(lw, fwd, name, pm_fn(lw->m, fwd)->n_results);
-  if (at == PM_NONE && strncmp(name, "d_", 2) == 0) at = find_result(lw, fwd, pm_intern(lw->names, name + 2), n_results);
+  if (at == PM_NONE && strncmp(name, "d_", 2) == 0)
+    at = find_result(lw, fwd, pm_intern(lw->names, name + 2), n_results);
   PM_ASSERT(at != PM_NONE, "%s: `%s` is neither a parameter nor a result", x->name, name);
   *out_arg = pm_val_node(PM_NONE, false);
   *out_type = type_of(lw, fwd, pm_fn(lw->m, fwd)->results[at]);
@@ -219,7 +220,8 @@ PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, c
     types[i] = *pm_val_type(lw, &args[i]);
     in[n_in++] = args[i].id;
   }
-  Body x = {.item = fn->item, .unit = fn->unit, .axes = axes, .args = args, .types = types, .name = fn->item->name.text};
+  Body x = {
+      .item = fn->item, .unit = fn->unit, .axes = axes, .args = args, .types = types, .name = fn->item->name.text};
   PmFnId callee = instantiate(lw, fn, &x);
   if (callee == PM_NONE) return PM_ERROR_VAL;
   pm_lw_at(lw, span);

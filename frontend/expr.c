@@ -25,7 +25,8 @@ static PmVal eval_name(PmLower *lw, const PmExpr *e) {
   if (!sym && strcmp(e->name, "ragged") == 0) return pm_lw_later_val(lw, e->span, "`ragged` axes");
   if (!sym) return unknown_name(lw, e);
   switch (sym->kind) {
-    case PM_SYM_AXIS: return pm_val_num((double)lw->m->axes[sym->axis].size);
+    case PM_SYM_AXIS:
+      return pm_val_num((double)lw->m->axes[sym->axis].size);
     case PM_SYM_VALUE:
       if (sym->val.kind != PM_V_NODE || lw->frame) return sym->val;
       pm_lw_error(lw, PM_E_CONSTANT, e->span, "`%s` is computed only when the model runs; a constant is needed here",
@@ -37,7 +38,8 @@ static PmVal eval_name(PmLower *lw, const PmExpr *e) {
       }
       return PM_ERROR_VAL;
     case PM_SYM_ITEM:
-    case PM_SYM_ERROR: break;
+    case PM_SYM_ERROR:
+      break;
   }
   return PM_ERROR_VAL;
 }
@@ -86,15 +88,24 @@ static PmVal eval_field(PmLower *lw, const PmExpr *e) {
 
 static PmVal eval_kind(PmLower *lw, const PmExpr *e) {
   switch (e->kind) {
-    case PM_X_NUM: return pm_val_num(e->num);
-    case PM_X_STR: return (PmVal){.kind = PM_V_STR, .str = e->name, .id = PM_NONE};
-    case PM_X_NAME: return eval_name(lw, e);
-    case PM_X_LIST: return eval_list(lw, e);
-    case PM_X_UNARY: return eval_unary(lw, e);
-    case PM_X_BINARY: return eval_binary(lw, e);
-    case PM_X_BRACKET: return eval_bracket(lw, e);
-    case PM_X_CALL: return pm_lw_call(lw, e);
-    case PM_X_FIELD: return eval_field(lw, e);
+    case PM_X_NUM:
+      return pm_val_num(e->num);
+    case PM_X_STR:
+      return (PmVal){.kind = PM_V_STR, .str = e->name, .id = PM_NONE};
+    case PM_X_NAME:
+      return eval_name(lw, e);
+    case PM_X_LIST:
+      return eval_list(lw, e);
+    case PM_X_UNARY:
+      return eval_unary(lw, e);
+    case PM_X_BINARY:
+      return eval_binary(lw, e);
+    case PM_X_BRACKET:
+      return eval_bracket(lw, e);
+    case PM_X_CALL:
+      return pm_lw_call(lw, e);
+    case PM_X_FIELD:
+      return eval_field(lw, e);
   }
   return PM_ERROR_VAL;
 }

@@ -3,8 +3,10 @@
 #include "frontend/lower.h"
 
 static void add_step(PmLower *lw) {
-  pm_lw_add_var(lw, (PmVar){.path = "step", .role = PM_ROLE_STEP, .type = pm_type_scalar(PM_F64), .owner = PM_NONE,
-                              .update = PM_NONE});
+  pm_lw_add_var(
+      lw,
+      (PmVar){
+          .path = "step", .role = PM_ROLE_STEP, .type = pm_type_scalar(PM_F64), .owner = PM_NONE, .update = PM_NONE});
 }
 
 static const PmItem *only(PmLower *lw, PmItemKind kind, const char *what) {

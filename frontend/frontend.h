@@ -8,17 +8,20 @@
 //   * `repeat`: a PM_FN_BODY named "<model>.<path>"; its stacked operands are the parameters declared inside, in the
 //     order of the vars; the results are the carried values only.
 //   * blocks are inlined; a value's name is its path ("layer.attn.q"), bound for results of block-level statements.
-//   * `fn` with axes or statements: one PM_FN_COMPOSITE for each different combination of argument types, axes and constant
+//   * `fn` with axes or statements: one PM_FN_COMPOSITE for each different combination of argument types, axes and
+//   constant
 //     arguments; base = its name in the source. Pointwise one-expression `fn`s are inlined.
-//   * optimizer: PM_FN_UPDATE (value, grad, lr: f64[], step: f64[], states...) -> (value, states...), shared by parameters
+//   * optimizer: PM_FN_UPDATE (value, grad, lr: f64[], step: f64[], states...) -> (value, states...), shared by
+//   parameters
 //     of equal type and constants; schedule: PM_FN_SCHEDULE (step: f64[]) -> f64[]. Without a `train` block with an
 //     optimizer, PmVar.update and PmModule.schedule are PM_NONE.
-//   * exact numbers (literals, axis sizes, `pos`, `step`, `lr` and what is made only of them) are f64 in the IR, cast where
+//   * exact numbers (literals, axis sizes, `pos`, `step`, `lr` and what is made only of them) are f64 in the IR, cast
+//   where
 //     they meet data. A permuted axis order is a `broadcast` to the wanted type.
 //   * rules: --shard first, then `pin`s, then the plan's own (children before parents). Mesh axes of size 1 stay.
 //
-// Declared derivatives: when the library defines X_fwd and X_bwd beside X, each composite "X.n" comes with the composites
-// "X.n.fwd" (base "X_fwd") and "X.n.bwd" (base "X_bwd"). Values are matched by PmValue.name:
+// Declared derivatives: when the library defines X_fwd and X_bwd beside X, each composite "X.n" comes with the
+// composites "X.n.fwd" (base "X_fwd") and "X.n.bwd" (base "X_bwd"). Values are matched by PmValue.name:
 //   * fwd takes X's parameters; its results are X's results, then residuals; each result carries its name in `return`.
 //   * bwd's parameters are, by name: a parameter of X; a result of fwd; or "d_" + a result of X (its cotangent).
 //   * bwd's results are the cotangents of X's float parameters, in X's order and with their types.
@@ -32,15 +35,16 @@ typedef struct PmFrontendOptions {
   const char *mesh;          // "data=2,tensor=4"; NULL
   const char *const *shard;  // rules without the word `shard`: "batch -> data"
   int32_t n_shard;
-  const char *const *set;    // "NAME=VALUE", "axis.NAME=VALUE", "const.NAME=VALUE", "train.NAME=VALUE"
+  const char *const *set;  // "NAME=VALUE", "axis.NAME=VALUE", "const.NAME=VALUE", "train.NAME=VALUE"
   int32_t n_set;
-  int64_t seed;              // -1: the model's own
-  int64_t steps;             // 0: the model's own
-  const char *const *data;   // files in place of the model's own
+  int64_t seed;             // -1: the model's own
+  int64_t steps;            // 0: the model's own
+  const char *const *data;  // files in place of the model's own
   int32_t n_data;
 } PmFrontendOptions;
 
-// Compiles the file at `path`. INPUT when diagnostics were recorded in `diags`; ENVIRONMENT and LIMIT from reading files.
+// Compiles the file at `path`. INPUT when diagnostics were recorded in `diags`; ENVIRONMENT and LIMIT from reading
+// files.
 PM_MUST_CHECK PmStatus *pm_frontend_compile(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags,
                                             const char *path, const PmFrontendOptions *options, PmModule **out);
 

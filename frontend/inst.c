@@ -1,4 +1,5 @@
-// What a model declares, made before anything is built: parameters and inputs with their paths, blocks with their names.
+// What a model declares, made before anything is built: parameters and inputs with their paths, blocks with their
+// names.
 #include <string.h>
 
 #include "frontend/lower.h"
@@ -211,7 +212,8 @@ static void declare_sub(PmLower *lw, PmInst *inst, const PmStmt *s) {
   for (int32_t i = 0; i < s->names.n && !lw->stopped; i++) {
     PmName name = s->names.items[i];
     PmInst *sub = PM_NEW(lw->arena, PmInst);
-    *sub = (PmInst){.path = pm_lw_path(lw, inst->path, name.text), .block = block.item, .unit = block.unit, .failed = !ok};
+    *sub =
+        (PmInst){.path = pm_lw_path(lw, inst->path, name.text), .block = block.item, .unit = block.unit, .failed = !ok};
     memcpy(sub->axes, axes, sizeof axes);
     memcpy(sub->repeats, inst->repeats, sizeof sub->repeats);
     sub->n_repeats = inst->n_repeats;
@@ -236,7 +238,8 @@ static void declare_sub(PmLower *lw, PmInst *inst, const PmStmt *s) {
 
 static void declare_repeat(PmLower *lw, PmInst *inst, const PmStmt *s) {
   PmInst *inner = PM_NEW(lw->arena, PmInst);
-  *inner = (PmInst){.path = pm_lw_path(lw, inst->path, s->of.text), .block = inst->block, .unit = inst->unit, .is_turn = true};
+  *inner = (PmInst){
+      .path = pm_lw_path(lw, inst->path, s->of.text), .block = inst->block, .unit = inst->unit, .is_turn = true};
   memcpy(inner->repeats, inst->repeats, sizeof inner->repeats);
   inner->n_repeats = inst->n_repeats;
   inst->inner = pm_grow(lw->arena, inst->inner, inst->n_inner, &inst->cap_inner, sizeof *inst->inner);

@@ -1,7 +1,7 @@
 // The checker and the lowering: one walk over the tree that checks each construct and builds its IR. Internal.
 //
-// A value (PmVal) is an exact number known now, or a node of the function under construction (the frame). Nodes made only
-// of `pos`, numbers, `step` and `lr` are exact too: f64, free among themselves, cast where they meet data.
+// A value (PmVal) is an exact number known now, or a node of the function under construction (the frame). Nodes made
+// only of `pos`, numbers, `step` and `lr` are exact too: f64, free among themselves, cast where they meet data.
 // PM_V_ERROR and PM_SYM_ERROR are the results of what was already reported: everything made of them stays silent.
 #ifndef PM_FRONTEND_LOWER_H
 #define PM_FRONTEND_LOWER_H
@@ -14,9 +14,9 @@ typedef enum PmValKind { PM_V_ERROR, PM_V_NUM, PM_V_NODE, PM_V_STR, PM_V_TUPLE }
 
 typedef struct PmVal {
   PmValKind kind;
-  bool truth;     // NUM: a truth value
-  bool exact;     // NODE
-  PmValueId id;   // NODE
+  bool truth;    // NUM: a truth value
+  bool exact;    // NODE
+  PmValueId id;  // NODE
   double num;
   const char *str;
   struct PmVal *items;  // TUPLE
@@ -37,16 +37,16 @@ typedef enum PmSymKind {
 typedef struct PmSym {
   const char *name;
   PmSymKind kind;
-  PmSpan span;          // of its declaration
+  PmSpan span;  // of its declaration
   PmAxisId axis;
   PmVal val;
-  bool fixed;           // input, parameter, constant: may not be assigned
-  bool carried;         // assignment keeps the type `type`
+  bool fixed;    // input, parameter, constant: may not be assigned
+  bool carried;  // assignment keeps the type `type`
   PmType type;
-  PmVarId var;          // the variable behind a parameter or input, or PM_NONE
+  PmVarId var;  // the variable behind a parameter or input, or PM_NONE
   PmInst *sub;
   const PmItem *item;
-  PmUnit *unit;         // where `item` stands
+  PmUnit *unit;  // where `item` stands
 } PmSym;
 
 typedef enum PmScopeKind { PM_SCOPE_FILE, PM_SCOPE_BLOCK, PM_SCOPE_FN, PM_SCOPE_UPDATE } PmScopeKind;
@@ -60,7 +60,7 @@ typedef struct PmScope {
   bool naming;       // assignments name the nodes that they bind
   PmSym *syms;
   int32_t n, cap;
-  int32_t *slots;    // hash table of indices + 1
+  int32_t *slots;  // hash table of indices + 1
   int32_t n_slots;
 } PmScope;
 
@@ -105,7 +105,7 @@ struct PmInst {
   PmInstRepeat *inner;
   int32_t n_inner, cap_inner;
   PmVarId var_lo, var_hi;  // variables declared inside, subtrees included
-  bool is_turn;  // the body of a repeat
+  bool is_turn;            // the body of a repeat
   bool failed;
 };
 
@@ -130,7 +130,7 @@ typedef struct PmInstance {
   PmVal *args;    // NODE ids are meaningless here
   PmType *types;  // of NODE arguments
   int32_t n_args;
-  PmFnId fn;      // PM_NONE: its body has errors
+  PmFnId fn;  // PM_NONE: its body has errors
 } PmInstance;
 
 typedef struct PmLower {
@@ -151,26 +151,26 @@ typedef struct PmLower {
   PmInstance *instances;
   int32_t n_instances, cap_instances;
   bool returned;
-  PmVal result;           // of the newest `return`
-  PmExprs result_exprs;   // the expressions of the newest `return`
-  PmVal *schedule_step;   // while the schedule is lowered: what `step` and `steps` mean
+  PmVal result;          // of the newest `return`
+  PmExprs result_exprs;  // the expressions of the newest `return`
+  PmVal *schedule_step;  // while the schedule is lowered: what `step` and `steps` mean
   PmVal *schedule_steps;
-  PmSpan user_call;       // place of the user's call while an inlined function of std is walked; file -1: none
-  PmSpan last_loc_span;   // the newest place that was turned into a line and column
+  PmSpan user_call;      // place of the user's call while an inlined function of std is walked; file -1: none
+  PmSpan last_loc_span;  // the newest place that was turned into a line and column
   PmLoc last_loc;
-  const char **later;     // constructs already reported as not supported
+  const char **later;  // constructs already reported as not supported
   int32_t n_later, cap_later;
-  PmSpan *reported;       // places of errors, so that a body that is walked twice reports once
+  PmSpan *reported;  // places of errors, so that a body that is walked twice reports once
   int32_t n_reported, cap_reported;
-  int32_t *var_repeats;   // by variable: how many of its first axes are repeat axes
+  int32_t *var_repeats;  // by variable: how many of its first axes are repeat axes
   int32_t n_var_repeats, cap_var_repeats;
-  PmScope *paths;         // of the variables
+  PmScope *paths;  // of the variables
   PmSetting *settings;
   int32_t n_settings;
   int32_t depth;
   int64_t work;
   bool stopped;
-  bool broken;            // a text has syntax errors
+  bool broken;  // a text has syntax errors
   const PmStmt *minimize;
   PmVal loss;
   PmVal *reports;
@@ -187,8 +187,8 @@ void pm_lw_later(PmLower *lw, PmSpan span, const char *construct);
 PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct);
 // Adds "did you mean" to the newest diagnostic when a candidate is near.
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n);
-const char *pm_lw_text(PmLower *lw, PmSpan span);            // the source text, or "this value" when it is long
-const char *pm_lw_axes(PmLower *lw, const PmType *t);        // "[batch, seq]"
+const char *pm_lw_text(PmLower *lw, PmSpan span);      // the source text, or "this value" when it is long
+const char *pm_lw_axes(PmLower *lw, const PmType *t);  // "[batch, seq]"
 const char *pm_lw_val_axes(PmLower *lw, const PmVal *v);
 PmLoc pm_lw_loc(PmLower *lw, PmSpan span);
 // Counts one unit of work; false when the program is too large to expand.
@@ -227,13 +227,15 @@ bool pm_val_is_data(const PmVal *v);
 void pm_lw_at(PmLower *lw, PmSpan span);  // place of the nodes built next
 // The value as a node of `dtype`.
 PmValueId pm_lw_node(PmLower *lw, PmVal v, PmDtype dtype);
-// The value as a node of the same dtype and axis order as `want`; its axes must be the same set (checked by the caller).
+// The value as a node of the same dtype and axis order as `want`; its axes must be the same set (checked by the
+// caller).
 PmValueId pm_lw_coerce(PmLower *lw, PmVal v, const PmType *want);
 bool pm_lw_same_axes(const PmType *a, const PmType *b);
 // The value as data: numbers and exact nodes become f32.
 PmVal pm_lw_data(PmLower *lw, PmVal v);
 // Elementwise `fn`; operand i stands at spans[i]; `what` is how the user wrote it ("+", "where").
-PmVal pm_lw_map(PmLower *lw, PmScalar fn, const char *what, const PmVal *v, const PmSpan *spans, int32_t n, PmSpan span);
+PmVal pm_lw_map(PmLower *lw, PmScalar fn, const char *what, const PmVal *v, const PmSpan *spans, int32_t n,
+                PmSpan span);
 PmVal pm_lw_pow(PmLower *lw, PmVal a, PmVal b, const PmSpan *spans, PmSpan span);
 
 // expr.c
@@ -244,7 +246,7 @@ bool pm_lw_eval_whole(PmLower *lw, const PmExpr *e, const char *what, int64_t lo
 
 // builtins.c
 typedef struct PmCall {
-  const PmExpr *expr;      // the CALL
+  const PmExpr *expr;  // the CALL
   const char *name;
   PmSpan name_span;
   const PmArgs *brackets;  // NULL: none

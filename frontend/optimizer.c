@@ -16,8 +16,8 @@ typedef struct Optimizer {
   PmLower *lw;
   const PmItem *item;
   PmUnit *unit;
-  PmVal *args;         // as called
-  PmVar *states;       // path: the bare name
+  PmVal *args;    // as called
+  PmVar *states;  // path: the bare name
   int32_t n_states, cap_states;
   const PmEntry **overrides;
   double *override_values;
@@ -133,7 +133,8 @@ static bool same_values(const PmVal *a, const PmVal *b, int32_t n) {
 static PmFnId update_for(Optimizer *o, const PmType *type, int32_t rank, const PmVal *args) {
   for (int32_t i = 0; i < o->n_made; i++) {
     Update *u = &o->made[i];
-    if (u->rank == rank && pm_type_same_logical(&u->type, type) && same_values(u->args, args, o->item->defs.n)) return u->fn;
+    if (u->rank == rank && pm_type_same_logical(&u->type, type) && same_values(u->args, args, o->item->defs.n))
+      return u->fn;
   }
   PmFnId fn = build_update(o, type, rank, args);
   o->made = pm_grow(o->lw->arena, o->made, o->n_made, &o->cap_made, sizeof *o->made);
@@ -210,7 +211,8 @@ static bool find_optimizer(PmLower *lw, const PmExpr *e, Optimizer *o) {
     const char **names = PM_NEW_N(lw->arena, const char *, all->n + 1);
     int32_t n = 0;
     for (int32_t i = 0; i < all->n; i++) {
-      if (all->syms[i].kind == PM_SYM_ITEM && all->syms[i].item->kind == PM_IT_OPTIMIZER) names[n++] = all->syms[i].name;
+      if (all->syms[i].kind == PM_SYM_ITEM && all->syms[i].item->kind == PM_IT_OPTIMIZER)
+        names[n++] = all->syms[i].name;
     }
     pm_lw_suggest(lw, f->name, names, n);
     if (n == 0) pm_diag_help(lw->diags, "`import \"std\"` brings `adamw`, `sgd` and `momentum`");
@@ -238,6 +240,7 @@ void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmEntries *overrides) {
   }
   for (int32_t i = 0; i < o.n_overrides; i++) {
     if (o.override_hits[i]) continue;
-    pm_diag(lw->diags, PM_W_GLOB_IDLE, o.overrides[i]->glob.span, "`\"%s\"` matches no parameter", o.overrides[i]->glob.text);
+    pm_diag(lw->diags, PM_W_GLOB_IDLE, o.overrides[i]->glob.span, "`\"%s\"` matches no parameter",
+            o.overrides[i]->glob.text);
   }
 }

@@ -94,16 +94,20 @@ int pm_scan_next(union PmSemantic *value, PmSpan *span, PmParse *p) {
 
 static int first_token(PmTextForm form) {
   switch (form) {
-    case PM_TEXT_FILE: return START_FILE;
-    case PM_TEXT_PLAN: return START_PLAN;
-    case PM_TEXT_DEFS: return START_DEFS;
-    case PM_TEXT_RULE: return START_RULE;
+    case PM_TEXT_FILE:
+      return START_FILE;
+    case PM_TEXT_PLAN:
+      return START_PLAN;
+    case PM_TEXT_DEFS:
+      return START_DEFS;
+    case PM_TEXT_RULE:
+      return START_RULE;
   }
   PM_UNREACHABLE("form %d", (int)form);
 }
 
-bool pm_parse(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file, PmTextForm form,
-              PmText *out) {
+bool pm_parse(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file,
+              PmTextForm form, PmText *out) {
   *out = (PmText){0};
   PmParse p = {.arena = arena, .names = names, .sources = sources, .diags = diags, .out = out, .file = file};
   p.first = first_token(form);

@@ -12,20 +12,20 @@ typedef struct PmParse {
   PmText *out;
   int32_t file;
   void *scanner;
-  int32_t at;         // byte offset of the scanner
-  int first;          // token that says which form is parsed; 0 once it was given out
-  int last;           // newest token
+  int32_t at;  // byte offset of the scanner
+  int first;   // token that says which form is parsed; 0 once it was given out
+  int last;    // newest token
   PmSpan last_span;
-  bool pending;       // a token waits behind an inserted `;`
+  bool pending;  // a token waits behind an inserted `;`
   int pending_token;
   PmSpan pending_span;
-  bool inserted;      // the newest token is a `;` that the text does not have
-  int32_t parens;     // open ( and [
-  int32_t depth;      // open ( [ {
-  bool recovering;    // after a syntax error: the next line end ends the statement, whatever is open
-  bool stopped;       // a limit was hit: no more tokens, no more messages
+  bool inserted;    // the newest token is a `;` that the text does not have
+  int32_t parens;   // open ( and [
+  int32_t depth;    // open ( [ {
+  bool recovering;  // after a syntax error: the next line end ends the statement, whatever is open
+  bool stopped;     // a limit was hit: no more tokens, no more messages
   bool failed;
-  bool bad_text;      // a character of this statement was refused: what the grammar says of the rest is noise
+  bool bad_text;  // a character of this statement was refused: what the grammar says of the rest is noise
 } PmParse;
 
 // Tree builders: they compute spans and depths, and stop the parse where a tree gets too deep.

@@ -151,7 +151,8 @@ static void add_mesh_axis(PmPlan *p, const PmDef *d) {
     return;
   }
   if (strcmp(d->name.text, "none") == 0) {
-    pm_lw_error(lw, PM_E_REDEFINED, d->name.span, "`none` is the target of a rule that closes an axis, not a mesh axis");
+    pm_lw_error(lw, PM_E_REDEFINED, d->name.span,
+                "`none` is the target of a rule that closes an axis, not a mesh axis");
     return;
   }
   p->mesh[p->n_mesh++] = (PmMeshAxis){.name = d->name.text, .size = size, .loc = pm_lw_loc(lw, d->name.span)};

@@ -19,7 +19,7 @@ typedef struct PmPlan {
   PmSpan mesh_span;
   PmRule *rules;
   int32_t n_rules, cap_rules;
-  PmPlanEntry *lines;        // rules and directives as `show plan` prints them
+  PmPlanEntry *lines;  // rules and directives as `show plan` prints them
   int32_t n_lines, cap_lines;
 } PmPlan;
 

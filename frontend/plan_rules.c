@@ -36,7 +36,8 @@ static bool rule_roles(PmPlan *p, PmName role, uint32_t *out) {
   }
   if (pm_lw_error(p->lw, PM_E_PLAN, role.span, "unknown role `%s`", role.text)) {
     pm_lw_suggest(p->lw, role.text, names, 5);
-    pm_diag_note(p->lw->diags, "roles are `param`, `state`, `act`, `grad` and `input`; several axes are separated by commas");
+    pm_diag_note(p->lw->diags,
+                 "roles are `param`, `state`, `act`, `grad` and `input`; several axes are separated by commas");
   }
   return false;
 }
@@ -77,7 +78,8 @@ static const char *shard_text(PmPlan *p, const PmPlanItem *item) {
   if (item->role.text) pm_buf_printf(&b, "%s ", item->role.text);
   for (int32_t i = 0; i < item->axes.n; i++) pm_buf_printf(&b, "%s%s", i ? ", " : "", item->axes.items[i].text);
   if (item->scope.text) pm_buf_printf(&b, " in \"%s\"", item->scope.text);
-  for (int32_t i = 0; i < item->targets.n; i++) pm_buf_printf(&b, "%s%s", i ? " + " : " -> ", item->targets.items[i].text);
+  for (int32_t i = 0; i < item->targets.n; i++)
+    pm_buf_printf(&b, "%s%s", i ? " + " : " -> ", item->targets.items[i].text);
   const char *out = pm_intern(p->lw->names, pm_buf_str(&b));
   pm_buf_deinit(&b);
   return out;
@@ -162,7 +164,8 @@ static bool asks_nothing(const PmPlanItem *item) {
   const char *key = a && a->name.text ? a->name.text : "";
   if (strcmp(name, "remat") == 0) return strcmp(word, "none") == 0;
   if (strcmp(name, "overlap") == 0) return strcmp(word, "off") == 0;
-  if (strcmp(name, "accumulate") == 0 && strcmp(key, "micro") == 0) return a->value->kind == PM_X_NUM && a->value->num == 1;
+  if (strcmp(name, "accumulate") == 0 && strcmp(key, "micro") == 0)
+    return a->value->kind == PM_X_NUM && a->value->num == 1;
   if (strcmp(name, "zero") != 0) return false;
   for (int32_t i = 0; i < item->args.n; i++) {
     const PmArg *z = &item->args.items[i];
@@ -171,8 +174,8 @@ static bool asks_nothing(const PmPlanItem *item) {
   return false;
 }
 
-static const char *const directives[] = {"accumulate", "bucket", "gather", "layout", "overlap", "pad",
-                                         "pin",        "pipeline", "remat", "ring",  "ulysses", "zero"};
+static const char *const directives[] = {"accumulate", "bucket",   "gather", "layout", "overlap", "pad",
+                                         "pin",        "pipeline", "remat",  "ring",   "ulysses", "zero"};
 #define N_DIRECTIVES ((int32_t)(sizeof directives / sizeof *directives))
 
 bool pm_directive_repeats(const char *name) {

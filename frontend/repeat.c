@@ -1,5 +1,5 @@
-// `repeat AXIS { }`: a function of one turn. Names of outside that are assigned inside are carried; other values of outside
-// are invariant; parameters declared inside are stacked along the axis.
+// `repeat AXIS { }`: a function of one turn. Names of outside that are assigned inside are carried; other values of
+// outside are invariant; parameters declared inside are stacked along the axis.
 #include "base/assert.h"
 #include "frontend/lower.h"
 
@@ -55,8 +55,8 @@ typedef struct Turn {
   PmLower *lw;
   PmInst *inst;
   PmFrame *outer, *frame;
-  PmScope *scope;       // of the body
-  PmValueId *in;        // operands of the repeat node, in the outer frame
+  PmScope *scope;  // of the body
+  PmValueId *in;   // operands of the repeat node, in the outer frame
   int32_t n, cap;
   PmName *carried;
   int32_t n_carried, cap_carried;

@@ -25,8 +25,7 @@ void pm_lw_policy(PmLower *lw, const PmItem *policy) {
         pm_lw_suggest(lw, e->value->name, dtypes, 3);
       }
     } else if (strcmp(e->value->name, "f32") != 0) {
-      pm_lw_later(lw, e->value->span,
-                  pm_arena_printf(lw->arena, "`%s = %s` in `policy`", e->key.text, e->value->name));
+      pm_lw_later(lw, e->value->span, pm_arena_printf(lw->arena, "`%s = %s` in `policy`", e->key.text, e->value->name));
     }
   }
 }
@@ -103,7 +102,8 @@ static void schedule(const Train *t, const PmExpr *e) {
     pm_b_results(&lw->frame->b, &id, 1);
     lw->m->schedule = fn;
   } else {
-    if (v.kind != PM_V_ERROR) pm_lw_error(lw, PM_E_TRAIN, e->span, "`lr` must be one number, made of `step` and constants");
+    if (v.kind != PM_V_ERROR)
+      pm_lw_error(lw, PM_E_TRAIN, e->span, "`lr` must be one number, made of `step` and constants");
     pm_fn(lw->m, fn)->dead = true;
   }
   lw->frame = lw->frame->parent;
@@ -189,8 +189,8 @@ static void check_pair(PmLower *lw, const PmExpr *e) {
   if (d->x == PM_NONE || d->y == PM_NONE) return;
   const PmVar *x = &lw->m->vars[d->x], *y = &lw->m->vars[d->y];
   if (pm_type_same_logical(&x->type, &y->type)) return;
-  if (pm_lw_error(lw, PM_E_TRAIN, e->span, "`%s` is `%s` shifted by one, so both need the same axes and vocabulary", y->path,
-                  x->path)) {
+  if (pm_lw_error(lw, PM_E_TRAIN, e->span, "`%s` is `%s` shifted by one, so both need the same axes and vocabulary",
+                  y->path, x->path)) {
     pm_diag_note(lw->diags, "`%s`%s and `%s`%s", x->path, pm_lw_axes(lw, &x->type), y->path, pm_lw_axes(lw, &y->type));
   }
 }
@@ -212,8 +212,8 @@ static void data(const Train *t, const PmExpr *e) {
   int32_t cap = 0, errors = pm_diags_errors(lw->diags);
   for (int32_t i = 0; i < e->args.n; i++) data_arg(lw, &e->args.items[i], &cap);
   if (pm_diags_errors(lw->diags) > errors) return;
-  const char *missing = lw->m->data.n_files == 0 ? "a file name"
-                        : !lw->m->data.format    ? "`format=\"bytes\"` or `format=\"llmc\"`"
+  const char *missing = lw->m->data.n_files == 0   ? "a file name"
+                        : !lw->m->data.format      ? "`format=\"bytes\"` or `format=\"llmc\"`"
                         : lw->m->data.x == PM_NONE ? "`x=INPUT`"
                                                    : NULL;
   if (missing) pm_lw_error(lw, PM_E_TRAIN, e->span, "`tokens` needs %s", missing);

@@ -223,7 +223,8 @@ void pm_lw_read_settings(PmLower *lw) {
     bool known = !kind;
     for (int32_t k = 0; kind && k < 3; k++) known = known || strcmp(kinds[k], kind) == 0;
     if (!known || tree.defs.n != 1) {
-      if (pm_lw_error(lw, PM_E_PLAN, d->name.span, "`--set` takes one NAME=VALUE, axis.NAME, const.NAME or train.NAME")) {
+      if (pm_lw_error(lw, PM_E_PLAN, d->name.span,
+                      "`--set` takes one NAME=VALUE, axis.NAME, const.NAME or train.NAME")) {
         if (kind) pm_lw_suggest(lw, kind, kinds, 3);
       }
       continue;

@@ -99,8 +99,8 @@ static bool common_dtype(const Operands *o, int32_t from, PmDtype *out) {
   for (int32_t i = from; any && *out == PM_I32 && i < o->n; i++) {
     const PmVal *v = &o->v[i];
     if (v->kind != PM_V_NUM || (v->num == floor(v->num) && fabs(v->num) <= INT32_MAX)) continue;
-    pm_lw_error(o->lw, PM_E_CONSTANT, o->spans[i], "an index is compared with %s, which is not a whole number of 32 bits",
-                pm_lw_text(o->lw, o->spans[i]));
+    pm_lw_error(o->lw, PM_E_CONSTANT, o->spans[i],
+                "an index is compared with %s, which is not a whole number of 32 bits", pm_lw_text(o->lw, o->spans[i]));
     return false;
   }
   return true;
@@ -214,7 +214,8 @@ static PmVal fold(const Operands *o) {
   return pm_scalar_out(o->fn) == PM_OUT_SAME ? pm_val_num(r) : pm_val_truth(r != 0);
 }
 
-PmVal pm_lw_map(PmLower *lw, PmScalar fn, const char *what, const PmVal *v, const PmSpan *spans, int32_t n, PmSpan span) {
+PmVal pm_lw_map(PmLower *lw, PmScalar fn, const char *what, const PmVal *v, const PmSpan *spans, int32_t n,
+                PmSpan span) {
   Operands o = {lw, fn, what, v, spans, n, span};
   if (!plain_values(&o)) return PM_ERROR_VAL;
   bool where = pm_scalar_linear(fn) == PM_LIN_BRANCH;

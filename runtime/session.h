@@ -8,7 +8,6 @@
 #ifndef PM_RUNTIME_SESSION_H
 #define PM_RUNTIME_SESSION_H
 
-#include "runtime/comm.h"
 #include "runtime/data.h"
 #include "runtime/program.h"
 

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "runtime/validate.h"
 
-#define MAX_PAIRS INT64_C(200000000)  // work of the independence proofs of one program
+#define MAX_WORK INT64_C(1000000000)  // of the independence proofs of one program: some seconds
 
 typedef struct Live {  // buffers that live at one step, by offset
   int32_t *ids;
@@ -395,7 +395,7 @@ static PmStatus *check_all(Context *c, PmRange *scratch) {
 
 PmStatus *pm_program_validate(const PmProgram *p) {
   if (p->n_vars < 0 || p->n_buffers < 0) return PM_BAD("negative counts");
-  Context c = {.p = p, .work = MAX_PAIRS};
+  Context c = {.p = p, .work = MAX_WORK};
   PmArena scratch;
   pm_arena_init(&scratch, 0);
   c.live.ids = PM_NEW_N(&scratch, int32_t, (size_t)p->n_buffers + 1);

@@ -7,7 +7,7 @@
 #define PM_BAD(...) PM_STATUS(PM_ERR_CORRUPTION, __VA_ARGS__)
 
 // Proves that the kernel is well formed and touches its declared bytes only, and that parallel turns never store to
-// one place. Pairs of accesses that may still be compared are counted down in *work; LIMIT at zero.
+// one place. What the proof takes is counted down in *work; LIMIT when that is used up.
 PM_MUST_CHECK PmStatus *pm_validate_kernel(const PmKernel *k, int64_t *work);
 // Proves that parallel turns stay apart although the memory of arguments x and y (at least one written) overlaps;
 // `shift` is y's offset minus x's, in bytes.

@@ -11,7 +11,8 @@
 #include "base/checked.h"
 #include "runtime/validate.h"
 
-#define ANY 0xff  // every dtype
+#define ANY 0xff      // every dtype
+#define PAIR_WORK 64  // of comparing two accesses; looking at an instruction is 1
 
 typedef struct OpRule {
   uint8_t dtypes;  // bit set of what the instruction's dtype may be
@@ -337,6 +338,7 @@ PmStatus *pm_validate_overlap(const PmKernel *k, int32_t x, int32_t y, int64_t s
       if (--*work < 0) return PM_STATUS(PM_ERR_LIMIT, "the program is too large to prove its kernels independent");
       if (!is_access(q->op) || q->arg != y || (p->op == PM_I_LOAD && q->op == PM_I_LOAD)) continue;
       if (x == y && j < i) continue;
+      *work -= PAIR_WORK;
       if (!apart(k, extent, p, q, shift / size)) {
         return PM_BAD("kernel `%s`: parallel turns may meet in %%%d and %%%d", k->name, i, j);
       }

@@ -204,20 +204,28 @@ static void show_end(const Train *tr) {
 }
 
 // ---- the run -------------------------------------------------------------------------------------------------------
+static void put_number(PmBuf *out, const char *name, double v) {
+  pm_buf_printf(out, "%s%s ", out->len ? ", " : "", name);
+  pm_buf_put_f64(out, isnan(v) ? NAN : v);
+}
+
+static PmStatus *non_finite(const Train *tr, int32_t i, int64_t done) {
+  PmBuf text;
+  pm_buf_init(&text);
+  for (int32_t k = 0; k < tr->n_reports; k++) put_number(&text, tr->reports[k]->name, tr->values[k]);
+  if (done > 1) pm_buf_printf(&text, "; the loss of the step before was %.4g", tr->last_loss);
+  PmStatus *st = PM_STATUS(PM_ERR_NONFINITE,
+                           "`%s` is not finite at step %" PRId64 " (%s). The run stops, as every later step would be "
+                           "non-finite too. A lower learning rate, a longer warm-up or `clip` helps against a loss that "
+                           "runs away",
+                           tr->reports[i]->name, done, pm_buf_str(&text));
+  pm_buf_deinit(&text);
+  return st;
+}
+
 static PmStatus *check_finite(const Train *tr, int64_t done) {
   for (int32_t i = 0; i < tr->n_reports; i++) {
-    if (isfinite(tr->values[i])) continue;
-    PmBuf before;
-    pm_buf_init(&before);
-    if (done > 1) pm_buf_printf(&before, "; the loss of the step before was %.4g", tr->last_loss);
-    PmStatus *st = PM_STATUS(PM_ERR_NONFINITE,
-                             "`%s` is %g at step %" PRId64 " (loss %g, grad_norm %g, lr %g)%s: the run stops, as every "
-                             "later step would be non-finite too. A lower learning rate, a longer warm-up or `clip` helps "
-                             "against a loss that runs away",
-                             tr->reports[i]->name, tr->values[i], done, report(tr, "loss"), report(tr, "grad_norm"),
-                             report(tr, "lr"), pm_buf_str(&before));
-    pm_buf_deinit(&before);
-    return st;
+    if (!isfinite(tr->values[i])) return non_finite(tr, i, done);
   }
   return NULL;
 }

@@ -93,7 +93,7 @@ static void add_nodes(PmComm *c, const PmModule *m, PmFnId fn, const char *withi
       const PmFn *callee = pm_fn(m, n->attr.callee);
       if (callee->kind != PM_FN_COMPOSITE) continue;
       const char *name = callee->base ? callee->base : callee->name;
-      add_nodes(c, m, n->attr.callee, name, runs * pm_node_turns(m, n));
+      add_nodes(c, m, n->attr.callee, name, pm_saturating_mul(runs, pm_node_turns(m, n)));
     }
   }
 }

@@ -10,12 +10,6 @@ static const Command commands[] = {
 #include "base/options.def"
 };
 
-void pm_tool_report(PmTool *t) {
-  if (t->reported || !t->diags) return;
-  t->reported = true;
-  pm_diags_print(t->diags, strcmp(t->opt.diagnostics, "json") == 0, stderr);
-}
-
 static void print_json_status(const PmStatus *st) {
   PmBuf text;
   PmJson j;

@@ -12,6 +12,12 @@
 
 #define MAX_PROGRAM_BYTES ((size_t)256 << 20)
 
+void pm_tool_report(PmTool *t) {
+  if (t->reported || !t->diags) return;
+  t->reported = true;
+  pm_diags_print(t->diags, strcmp(t->opt.diagnostics, "json") == 0, stderr);
+}
+
 PmStatus *pm_tool_file(const PmTool *t, int32_t index, const char **out_path) {
   if (t->opt.n_args <= index) {
     return PM_STATUS(PM_ERR_USAGE, "`pmodel %s` needs a file: `pmodel %s --help`", pm_command_name(t->opt.command),
@@ -66,11 +72,22 @@ done:
   return st;
 }
 
+static PmStatus *write_through(const char *path, const void *data, size_t len) {
+  FILE *f = fopen(path, "wb");
+  if (!f) return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot write `%s`: %s", path, strerror(errno));
+  bool ok = fwrite(data, 1, len, f) == len;
+  if (fclose(f) != 0) ok = false;
+  return ok ? NULL : PM_STATUS(PM_ERR_ENVIRONMENT, "cannot write `%s`: %s", path, strerror(errno));
+}
+
 PmStatus *pm_tool_write(const char *path, const void *data, size_t len) {
   if (strcmp(path, "-") == 0) {
     fwrite(data, 1, len, stdout);
     return NULL;
   }
+  struct stat info;
+  // A device or a pipe is written to, never replaced.
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return write_through(path, data, len);
   PmBuf temp;
   pm_buf_init(&temp);
   pm_buf_printf(&temp, "%s.%ld.tmp", path, (long)getpid());

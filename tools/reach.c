@@ -1,7 +1,5 @@
 #include "tools/reach.h"
 
-#include "base/checked.h"
-
 int64_t pm_node_turns(const PmModule *m, const PmNode *n) {
   return n->op == PM_OP_repeat ? pm_axis_size(m, n->attr.axes[0]) : 1;
 }
@@ -17,16 +15,6 @@ static void visit(const PmModule *m, PmFnId fn, bool *seen, PmReach *r) {
     if (calls(&f->nodes[i])) visit(m, f->nodes[i].attr.callee, seen, r);
   }
   r->fns[r->n++] = fn;
-}
-
-static int64_t saturating_add(int64_t a, int64_t b) {
-  int64_t sum;
-  return pm_add_i64(a, b, &sum) ? sum : INT64_MAX;
-}
-
-static int64_t saturating_mul(int64_t a, int64_t b) {
-  int64_t product;
-  return pm_mul_i64(a, b, &product) ? product : INT64_MAX;
 }
 
 PmReach pm_reach(PmArena *arena, const PmModule *m, PmFnId entry) {
@@ -47,7 +35,7 @@ PmReach pm_reach(PmArena *arena, const PmModule *m, PmFnId entry) {
       const PmNode *n = &f->nodes[k];
       if (!calls(n)) continue;
       PmFnId callee = n->attr.callee;
-      runs[callee] = saturating_add(runs[callee], saturating_mul(r.runs[i], pm_node_turns(m, n)));
+      runs[callee] = pm_saturating_add(runs[callee], pm_saturating_mul(r.runs[i], pm_node_turns(m, n)));
     }
   }
   return r;

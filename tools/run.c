@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "codegen/cpu/llvm_compiler.h"
+#include "base/checked.h"
 #include "runtime/slices.h"
+#include "tools/table.h"
 
 #define HANG_S 30  // a failed run whose ranks do not come back ends the process after this
 
@@ -29,8 +31,26 @@ static void report(void *context, bool failed, const char *text) {
   alarm(HANG_S);
 }
 
+// Memory is asked for at once and used later: a machine without it would kill the process in the middle of a step.
+static PmStatus *check_memory(const PmTool *t, const PmProgram *p) {
+  if (strcmp(t->opt.target, "null") == 0) return NULL;
+  int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), have = INT64_MAX, need;
+  if (pages > 0 && page > 0 && !pm_mul_i64(pages, page, &have)) have = INT64_MAX;
+  int64_t ranks = pm_program_ranks(p);
+  if (!pm_mul_i64(ranks, p->arena_bytes, &need)) need = INT64_MAX;
+  if (need <= have) return NULL;
+  PmArena text;
+  pm_arena_init(&text, 0);
+  PmStatus *st = PM_STATUS(PM_ERR_LIMIT, "%s rank%s of %s each need %s; this machine has %s (`pmodel show memory` says who "
+                           "needs it)", pm_count_text(&text, ranks), pm_plural(ranks), pm_bytes_text(&text, p->arena_bytes),
+                           pm_bytes_text(&text, need), pm_bytes_text(&text, have));
+  pm_arena_deinit(&text);
+  return st;
+}
+
 static PmStatus *open_all(const PmTool *t, bool poison, PmRun *r) {
   const PmProgram *p = r->p;
+  PM_TRY(check_memory(t, p));
   if (strcmp(t->opt.target, "cpu") == 0) {
     PmLlvmOptions llvm = {.cache_dir = t->opt.cache, .opt_level = 2};
     PM_TRY(pm_llvm_compiler_create(&llvm, &r->compiler));

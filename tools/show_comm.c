@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/comm.h"
+#include "tools/reach.h"
 #include "tools/show.h"
 
 // Sums by kind of collective, in the order of appearance.
@@ -20,8 +21,8 @@ static void add_total(Totals *t, const char *op, int64_t n, int64_t bytes) {
   int32_t i = 0;
   while (i < t->n && strcmp(t->items[i].op, op) != 0) i++;
   if (i == t->n) t->items[t->n++] = (Total){.op = op};
-  t->items[i].n += n;
-  t->items[i].bytes += bytes;
+  t->items[i].n = pm_saturating_add(t->items[i].n, n);
+  t->items[i].bytes = pm_saturating_add(t->items[i].bytes, bytes);
 }
 
 static Totals group_totals(const PmComm *c, const PmCommGroup *g) {
@@ -29,14 +30,17 @@ static Totals group_totals(const PmComm *c, const PmCommGroup *g) {
   for (int32_t i = g->first; i < g->first + g->n; i++) {
     const PmCommRow *r = &c->rows[i];
     int64_t n = g->runs > 0 ? r->runs / g->runs : 0;
-    add_total(&t, r->op, n, n * r->bytes);
+    add_total(&t, r->op, n, pm_saturating_mul(n, r->bytes));
   }
   return t;
 }
 
 static Totals step_totals(const PmComm *c) {
   Totals t = {0};
-  for (int32_t i = 0; i < c->n_rows; i++) add_total(&t, c->rows[i].op, c->rows[i].runs, c->rows[i].runs * c->rows[i].bytes);
+  for (int32_t i = 0; i < c->n_rows; i++) {
+    const PmCommRow *r = &c->rows[i];
+    add_total(&t, r->op, r->runs, pm_saturating_mul(r->runs, r->bytes));
+  }
   return t;
 }
 

@@ -10,12 +10,16 @@ static PmStatus *create(const PmProgram *p, int64_t rank, const PmDeviceOptions 
     return PM_STATUS(PM_ERR_ENVIRONMENT, "the cpu device needs a kernel compiler: kernel `%s` is not compiled",
                      p->kernels[i].name);
   }
-  pm_cpu_dot_setup();
-  return pm_host_create(&pm_device_cpu, p, rank, options, out);
+  PmBlas blas;
+  PM_TRY(pm_blas_open(&blas));
+  PM_TRY(pm_host_create(&pm_device_cpu, p, rank, options, out));
+  ((PmHostDevice *)*out)->blas = blas;
+  return NULL;
 }
 
 static PmStatus *dot(PmDevice *d, const PmStep *s) {
-  pm_cpu_dot(((PmHostDevice *)d)->pool, s->u.dot, d->arena);
+  PmHostDevice *host = (PmHostDevice *)d;
+  pm_cpu_dot(&host->blas, host->pool, s->u.dot, d->arena);
   return NULL;
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/devices/cpu_dot.h"
 
-#include <cblas.h>
-
 #include "base/assert.h"
 #include "runtime/validate.h"
 
@@ -17,6 +15,7 @@ typedef struct Form {
 } Form;
 
 typedef struct DotJob {
+  const PmBlas *blas;
   const PmDot *d;
   char *a, *b, *c;
   Form fa, fb, fc;
@@ -24,8 +23,6 @@ typedef struct DotJob {
   int64_t pieces;  // of one turn
   int64_t turns;   // of the loops that do not sum
 } DotJob;
-
-void pm_cpu_dot_setup(void) { openblas_set_num_threads(1); }
 
 static Form form_of(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   Form f;
@@ -52,11 +49,11 @@ static void product(const DotJob *j, int64_t m, int64_t n, const char *a, const 
   }
   int im = (int)m, in = (int)n, ik = (int)j->d->k, la = (int)fa.ld, lb = (int)fb.ld, lc = (int)j->fc.ld;
   if (j->d->dtype == PM_K_F32) {
-    cblas_sgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0f, (const float *)a, la, (const float *)b,
-                lb, add ? 1.0f : 0.0f, (float *)c, lc);
+    j->blas->sgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0f, (const float *)a, la,
+                   (const float *)b, lb, add ? 1.0f : 0.0f, (float *)c, lc);
   } else {
-    cblas_dgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0, (const double *)a, la,
-                (const double *)b, lb, add ? 1.0 : 0.0, (double *)c, lc);
+    j->blas->dgemm(CblasRowMajor, flag(fa.trans), flag(fb.trans), im, in, ik, 1.0, (const double *)a, la,
+                   (const double *)b, lb, add ? 1.0 : 0.0, (double *)c, lc);
   }
 }
 
@@ -98,8 +95,9 @@ static void run_job(void *context, int64_t index) {
   }
 }
 
-void pm_cpu_dot(PmPool *pool, const PmDot *d, char *arena) {
+void pm_cpu_dot(const PmBlas *blas, PmPool *pool, const PmDot *d, char *arena) {
   DotJob j = {
+      .blas = blas,
       .d = d,
       .a = arena + d->a.offset,
       .b = arena + d->b.offset,

@@ -1,13 +1,12 @@
-// dot through CBLAS: the one place that knows it.
+// dot through CBLAS.
 #ifndef PM_RUNTIME_DEVICES_CPU_DOT_H
 #define PM_RUNTIME_DEVICES_CPU_DOT_H
 
+#include "runtime/devices/blas.h"
 #include "runtime/pool.h"
 #include "runtime/program.h"
 
-// Keeps the library from starting threads of its own; ours call it side by side.
-void pm_cpu_dot_setup(void);
 // The dot is valid. How it is cut into library calls depends on its extents only, so the bits do not depend on threads.
-void pm_cpu_dot(PmPool *pool, const PmDot *d, char *arena);
+void pm_cpu_dot(const PmBlas *blas, PmPool *pool, const PmDot *d, char *arena);
 
 #endif

@@ -3,6 +3,7 @@
 #define PM_RUNTIME_DEVICES_HOST_H
 
 #include "runtime/device.h"
+#include "runtime/devices/blas.h"
 
 typedef struct PmHostDevice {
   PmDevice base;
@@ -10,6 +11,7 @@ typedef struct PmHostDevice {
   int64_t rank;
   PmPool *pool;
   const PmKernelFn *fns;
+  PmBlas blas;         // cpu device only
   int64_t arena_size;  // whole pages; an inaccessible page follows
 } PmHostDevice;
 

@@ -31,7 +31,8 @@ static void finish(Compiled *c, PmStatus *st) {
 void compile(Compiled *c, const char *file, const char *text, const PmFrontendOptions *options) {
   start(c, file, text);
   PmFrontendOptions none = {.seed = -1};
-  finish(c, pm_frontend_compile(&c->arena, &c->names, &c->sources, c->diags, file, options ? options : &none, &c->module));
+  finish(c,
+         pm_frontend_compile(&c->arena, &c->names, &c->sources, c->diags, file, options ? options : &none, &c->module));
 }
 
 void compile_plan(Compiled *c, const char *file, const char *text, const PmFrontendOptions *options) {

@@ -11,7 +11,7 @@ typedef struct Compiled {
   PmDiags *diags;
   PmModule *module;  // NULL after an error
   PmPlanText plan;
-  char *text;        // diagnostics as printed, to be freed with the rest
+  char *text;  // diagnostics as printed, to be freed with the rest
   PmCode code;
 } Compiled;
 

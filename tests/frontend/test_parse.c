@@ -31,12 +31,12 @@ static void line_ends_end_statements(void **state) {
   Parsed p;
   parse(&p,
         "model m {\n"
-        "  x = a +\n    b\n"            // no end after an operator
-        "  y = f(a,\n    b\n  )\n"      // none inside parentheses
+        "  x = a +\n    b\n"        // no end after an operator
+        "  y = f(a,\n    b\n  )\n"  // none inside parentheses
         "  z = w[a = b]  # a comment\n"
         "  v = 1; u = \"s\"\n"
         "\n"
-        "  t = 2 }\n"                    // none needed before a brace
+        "  t = 2 }\n"  // none needed before a brace
         "policy { param = f32; compute = bf16 }");
   assert_true(p.ok);
   assert_int_equal(p.text.items.n, 2);
@@ -173,9 +173,12 @@ static void depth_is_capped(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(line_ends_end_statements), cmocka_unit_test(one_line_programs),
-      cmocka_unit_test(precedence),               cmocka_unit_test(spans_are_bytes),
-      cmocka_unit_test(plan_items),               cmocka_unit_test(errors_do_not_stop_the_parse),
+      cmocka_unit_test(line_ends_end_statements),
+      cmocka_unit_test(one_line_programs),
+      cmocka_unit_test(precedence),
+      cmocka_unit_test(spans_are_bytes),
+      cmocka_unit_test(plan_items),
+      cmocka_unit_test(errors_do_not_stop_the_parse),
       cmocka_unit_test(depth_is_capped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

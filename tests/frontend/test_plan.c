@@ -54,7 +54,8 @@ static void command_line_wins(void **state) {
   (void)state;
   Compiled c;
   const char *shard[] = {"b -> x"}, *set[] = {"a=8", "const.k=3", "train.seed=9"};
-  PmFrontendOptions o = {.seed = -1, .plan = "base", .mesh = "x=2", .shard = shard, .n_shard = 1, .set = set, .n_set = 3};
+  PmFrontendOptions o = {
+      .seed = -1, .plan = "base", .mesh = "x=2", .shard = shard, .n_shard = 1, .set = set, .n_set = 3};
   o.steps = 77;
   compile(&c, "plan.pmodel", text, &o);
   const PmModule *m = c.module;
@@ -114,9 +115,12 @@ static void files_are_plans_too(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_plan_means_one_rank),         cmocka_unit_test(children_come_first),
-      cmocka_unit_test(command_line_wins),              cmocka_unit_test(mesh_without_plan_is_ambiguous),
-      cmocka_unit_test(unknown_names_have_suggestions), cmocka_unit_test(files_are_plans_too),
+      cmocka_unit_test(no_plan_means_one_rank),
+      cmocka_unit_test(children_come_first),
+      cmocka_unit_test(command_line_wins),
+      cmocka_unit_test(mesh_without_plan_is_ambiguous),
+      cmocka_unit_test(unknown_names_have_suggestions),
+      cmocka_unit_test(files_are_plans_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

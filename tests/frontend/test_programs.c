@@ -95,9 +95,14 @@ static void later_constructs_are_named_once(void **state) {
   PmFrontendOptions o = {.seed = -1, .plan = "ep8_tp2_pp2"};
   compile(&c, DATA "mixtral.pmodel", NULL, &o);
   assert_int_equal(c.code, PM_ERR_INPUT);
-  static const char *const named[] = {"`ragged` axes",  "`topk`",    "`dispatch`",
-                                      "axis `.micro`",  "`combine`", "`compute = bf16` in `policy`",
-                                      "`zero(stage=1, over=data)`", "`pipeline(schedule=\"1f1b\", micro=8)`"};
+  static const char *const named[] = {"`ragged` axes",
+                                      "`topk`",
+                                      "`dispatch`",
+                                      "axis `.micro`",
+                                      "`combine`",
+                                      "`compute = bf16` in `policy`",
+                                      "`zero(stage=1, over=data)`",
+                                      "`pipeline(schedule=\"1f1b\", micro=8)`"};
   for (int i = 0; i < 8; i++) {
     PmBuf line;
     pm_buf_init(&line);

@@ -31,7 +31,8 @@ static PmTensor filled(Case *c, const PmType *t, uint64_t stream) {
   for (int64_t i = 0; i < x.n; i++) {
     double u = pm_random_uniform(key, 0, (uint64_t)i);
     // Indices, one of them -1.
-    x.data[i] = t->index_of != PM_NONE ? floor(u * (double)pm_axis_size(c->m, t->index_of)) - (i == 0 ? 1e9 : 0) : 4 * u - 2;
+    x.data[i] =
+        t->index_of != PM_NONE ? floor(u * (double)pm_axis_size(c->m, t->index_of)) - (i == 0 ? 1e9 : 0) : 4 * u - 2;
     if (x.data[i] < -1e8) x.data[i] = -1;
   }
   return x;
@@ -139,8 +140,8 @@ static void causal_attention(void **state) {
 // The numbers of fn at a few points, through a model that reports nothing but its loss.
 static double loss_of(const char *expr, double x) {
   char text[512];
-  snprintf(text, sizeof text, "pmodel 1\nimport \"std\"\naxis a = 1\nmodel m {\n  input x[a]: f32\n  minimize sum[a](%s)\n}\n",
-           expr);
+  snprintf(text, sizeof text,
+           "pmodel 1\nimport \"std\"\naxis a = 1\nmodel m {\n  input x[a]: f32\n  minimize sum[a](%s)\n}\n", expr);
   Compiled compiled;
   compile(&compiled, "std_test.pmodel", text, NULL);
   if (compiled.text[0]) print_message("%s", compiled.text);

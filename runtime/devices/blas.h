@@ -1,0 +1,20 @@
+// The BLAS behind the cpu device's products, opened at run time: OpenBLAS, told which kernels to use.
+#ifndef PM_RUNTIME_DEVICES_BLAS_H
+#define PM_RUNTIME_DEVICES_BLAS_H
+
+#include <cblas.h>
+
+#include "base/status.h"
+
+typedef struct PmBlas {
+  __typeof__(&cblas_sgemm) sgemm;
+  __typeof__(&cblas_dgemm) dgemm;
+  __typeof__(&openblas_set_num_threads) set_num_threads;
+} PmBlas;
+
+// ENVIRONMENT naming what was tried when no library opens. The library is told to run on the calling thread alone. The
+// first call in a process chooses the kernels by OPENBLAS_CORETYPE, unless the user has set it: releases older than the
+// processor do not know its model and fall back to code of 2004, several times slower.
+PM_MUST_CHECK PmStatus *pm_blas_open(PmBlas *out);
+
+#endif
