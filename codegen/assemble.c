@@ -19,7 +19,8 @@ typedef struct Assemble {
 
 static const char *keep(const Assemble *a, const char *s) { return s ? pm_arena_strdup(a->cg.out_arena, s) : NULL; }
 
-// ---- heads -----------------------------------------------------------------------------------------------------------------
+// ---- heads
+// -----------------------------------------------------------------------------------------------------------------
 static int32_t set_dims(const Assemble *a, const PmType *t, PmVarDim *out) {
   for (int32_t i = 0; i < t->rank; i++) {
     const PmDim *d = &t->dims[i];
@@ -32,9 +33,9 @@ static int32_t set_dims(const Assemble *a, const PmType *t, PmVarDim *out) {
 }
 
 static PmProgVar make_var(Assemble *a, const PmVar *v) {
-  static const uint8_t roles[PM_ROLE_COUNT] = {[PM_ROLE_PARAM] = PM_VAR_PARAM, [PM_ROLE_STATE] = PM_VAR_STATE,
-                                               [PM_ROLE_ACT] = PM_VAR_INPUT,   [PM_ROLE_GRAD] = PM_VAR_STATE,
-                                               [PM_ROLE_INPUT] = PM_VAR_INPUT, [PM_ROLE_STEP] = PM_VAR_STEP};
+  static const uint8_t roles[PM_ROLE_COUNT] = {
+      [PM_ROLE_PARAM] = PM_VAR_PARAM, [PM_ROLE_STATE] = PM_VAR_STATE, [PM_ROLE_ACT] = PM_VAR_INPUT,
+      [PM_ROLE_GRAD] = PM_VAR_STATE,  [PM_ROLE_INPUT] = PM_VAR_INPUT, [PM_ROLE_STEP] = PM_VAR_STEP};
   static const uint8_t inits[] = {[PM_INIT_NONE] = PM_VAR_INIT_NONE,
                                   [PM_INIT_CONST] = PM_VAR_INIT_CONST,
                                   [PM_INIT_NORMAL] = PM_VAR_INIT_NORMAL,
@@ -49,8 +50,10 @@ static PmProgVar make_var(Assemble *a, const PmVar *v) {
 }
 
 static PmOwner var_owner(const PmProgVar *v) {
-  static const uint8_t owners[] = {
-      [PM_VAR_PARAM] = PM_OWN_PARAM, [PM_VAR_STATE] = PM_OWN_STATE, [PM_VAR_INPUT] = PM_OWN_INPUT, [PM_VAR_STEP] = PM_OWN_INPUT};
+  static const uint8_t owners[] = {[PM_VAR_PARAM] = PM_OWN_PARAM,
+                                   [PM_VAR_STATE] = PM_OWN_STATE,
+                                   [PM_VAR_INPUT] = PM_OWN_INPUT,
+                                   [PM_VAR_STEP] = PM_OWN_INPUT};
   return (PmOwner)owners[v->role];
 }
 
@@ -80,7 +83,8 @@ static void set_head(Assemble *a) {
   p->seed = m->seed;
 }
 
-// ---- memory ----------------------------------------------------------------------------------------------------------------
+// ---- memory
+// ----------------------------------------------------------------------------------------------------------------
 static int64_t take(int64_t *end, int64_t bytes) {
   const int64_t at = *end;
   const bool ok = pm_add_i64(*end, bytes, end) && pm_align_i64(*end, PM_ARENA_ALIGN, end);
@@ -88,7 +92,8 @@ static int64_t take(int64_t *end, int64_t bytes) {
   return at;
 }
 
-static void add_buffer(Assemble *a, PmRange at, PmOwner owner, int32_t entry, int32_t first, int32_t last, const char *name) {
+static void add_buffer(Assemble *a, PmRange at, PmOwner owner, int32_t entry, int32_t first, int32_t last,
+                       const char *name) {
   PmProgram *p = a->p;
   p->buffers = pm_grow(p->arena, p->buffers, p->n_buffers, &a->cap_buffers, sizeof *p->buffers);
   p->buffers[p->n_buffers++] = (PmBuffer){at, (uint8_t)owner, entry, first, last, keep(a, name)};
@@ -159,7 +164,8 @@ static void place_entry(Assemble *a, int32_t entry) {
   }
 }
 
-// ---- entries -------------------------------------------------------------------------------------------------------------------
+// ---- entries
+// -------------------------------------------------------------------------------------------------------------------
 static PmRange range(const PmCgPlan *plan, PmCgAt at, int64_t bytes) {
   return (PmRange){plan->insts[at.inst].offset + at.offset, bytes};
 }
@@ -191,7 +197,8 @@ static PmStep make_step(Assemble *a, const PmCgPlan *plan, const PmCgLine *line)
       out.u.coll->src = range(plan, line->at[0], s->refs[0].bytes);
       out.u.coll->dst = range(plan, line->at[1], s->refs[1].bytes);
       break;
-    case PM_CG_STEP_REPEAT: PM_UNREACHABLE("a repeat that was not unrolled");
+    case PM_CG_STEP_REPEAT:
+      PM_UNREACHABLE("a repeat that was not unrolled");
   }
   return out;
 }
@@ -221,11 +228,13 @@ static void settle_results(Assemble *a, PmCgPlan *plan, const PmCgRegion *r, PmC
   const int32_t n_vars = a->p->n_vars;
   bool *written = PM_NEW_N(a->cg.arena, bool, n_vars + 1);
   for (int32_t i = 0; i < r->n_results; i++)
-    if (r->result_var[i] != PM_NONE && (at[i].inst != r->result_var[i] || at[i].offset)) written[r->result_var[i]] = true;
+    if (r->result_var[i] != PM_NONE && (at[i].inst != r->result_var[i] || at[i].offset))
+      written[r->result_var[i]] = true;
   for (int32_t i = 0; i < r->n_results; i++) {
     if (at[i].inst >= n_vars || !written[at[i].inst] || at[i].inst == r->result_var[i]) continue;
     const PmCgAt aside = {pm_cg_inst(&a->cg, plan, r->result_ref[i].bytes, PM_OWN_SCRATCH, "aside", false), 0};
-    pm_cg_copy_line(&a->cg, plan, (PmKDtype)r->values[r->results[i]].dtype, r->result_ref[i].bytes, at[i], aside, "aside");
+    pm_cg_copy_line(&a->cg, plan, (PmKDtype)r->values[r->results[i]].dtype, r->result_ref[i].bytes, at[i], aside,
+                    "aside");
     at[i] = aside;
   }
   for (int32_t i = 0; i < r->n_results; i++) {
@@ -264,10 +273,22 @@ static void build_entry(Assemble *a, int32_t entry) {
   place_entry(a, entry);
   int32_t n = 0;
   for (int32_t i = 0; i < r->n_results; i++)
-    if (fn->result_bind && fn->result_bind[i].report) e->outputs[n++].at = range(plan, results[i], r->result_ref[i].bytes);
+    if (fn->result_bind && fn->result_bind[i].report)
+      e->outputs[n++].at = range(plan, results[i], r->result_ref[i].bytes);
+}
+
+// Steps of a region with every turn of its repeats; large numbers saturate.
+static double count_steps(const PmCgRegion *r) {
+  double n = 0;
+  for (int32_t i = 0; i < r->n_steps; i++) {
+    const PmCgNode *repeat = r->steps[i].repeat;
+    n += repeat ? (double)repeat->index * (count_steps(repeat->body) + (double)repeat->n_out) : 1;
+  }
+  return n;
 }
 
 static PmStatus *run(Assemble *a) {
+  const double most_steps = 1 << 20;
   const PmModule *m = a->cg.m;
   if (m->stage != PM_STAGE_LOCAL) return PM_STATUS(PM_ERR_INTERNAL, "code generation takes a partitioned module");
   set_head(a);
@@ -277,6 +298,9 @@ static PmStatus *run(Assemble *a) {
     if (!pm_fn(m, a->fns[i])->param_bind)
       return PM_STATUS(PM_ERR_INTERNAL, "entry function %s is not bound to variables", pm_fn(m, a->fns[i])->name);
     PM_TRY(pm_cg_build(&a->cg, a->fns[i], &a->regions[i]));
+    if (count_steps(a->regions[i]) > most_steps)
+      return PM_STATUS(PM_ERR_LIMIT, "function %s comes to more than %.0f steps", pm_fn(m, a->fns[i])->name,
+                       most_steps);
   }
   place_persistent(a);
   a->p->arena_bytes = a->p->live_bytes = a->p->persistent_bytes;
@@ -296,7 +320,6 @@ PmStatus *pm_codegen(PmArena *arena, const PmModule *m, PmProgram **out) {
   PmArena scratch;
   pm_arena_init(&scratch, 0);
   Assemble a = {.cg = {.arena = &scratch, .out_arena = arena, .m = m}, .p = PM_NEW(arena, PmProgram)};
-  a.cg.p = a.p;
   a.cg.next_axis = m->n_axes;
   a.fns[PM_ENTRY_SETUP] = PM_NONE;
   a.fns[PM_ENTRY_STEP] = m->step;

@@ -1,6 +1,6 @@
 // dot -> matrix products. Axes are sorted into batch, m, n and k; neighbours that lie alike everywhere are merged; then
-// one axis (or none) of m, n and k each is given to the library, which needs a unit stride in every operand, and the rest
-// become loops. Operands that allow only a poor product are copied first, when that is cheaper.
+// one axis (or none) of m, n and k each is given to the library, which needs a unit stride in every operand, and the
+// rest become loops. Operands that allow only a poor product are copied first, when that is cheaper.
 #include <string.h>
 
 #include "base/assert.h"
@@ -39,10 +39,11 @@ static int32_t collect(const PmCgRegion *r, const PmCgNode *n, const PmCgView *c
   }
   int32_t kept = 0;
   for (int32_t i = 0; i < count; i++) {
-    static const int8_t cls[] = {[1 << A | 1 << B | 1 << C] = BATCH, [1 << A | 1 << C] = M, [1 << B | 1 << C] = N,
-                                 [1 << A | 1 << B] = K};
+    static const int8_t cls[] = {
+        [1 << A | 1 << B | 1 << C] = BATCH, [1 << A | 1 << C] = M, [1 << B | 1 << C] = N, [1 << A | 1 << B] = K};
     if (out[i].extent == 1) continue;
-    PM_ASSERT(out[i].cls == 7 || out[i].cls == 5 || out[i].cls == 6 || out[i].cls == 3, "an axis of one operand of a dot");
+    PM_ASSERT(out[i].cls == 7 || out[i].cls == 5 || out[i].cls == 6 || out[i].cls == 3,
+              "an axis of one operand of a dot");
     out[i].cls = cls[out[i].cls];
     out[kept++] = out[i];
   }
@@ -194,8 +195,8 @@ static void fill(const Axis *axes, int32_t n, const Choice *c, PmDot *d) {
     for (int32_t i = 0; i < n; i++) {
       if (i == m || i == x || i == k || (axes[i].cls == K) != (sum == 1)) continue;
       PM_ASSERT(d->n_loops < PM_DOT_MAX_LOOPS, "a dot of too many loops");
-      d->loops[d->n_loops++] =
-          (PmDotLoop){.extent = axes[i].extent, .a = axes[i].s[A], .b = axes[i].s[B], .c = axes[i].s[C], .sum = sum == 1};
+      d->loops[d->n_loops++] = (PmDotLoop){
+          .extent = axes[i].extent, .a = axes[i].s[A], .b = axes[i].s[B], .c = axes[i].s[C], .sum = sum == 1};
     }
   }
 }

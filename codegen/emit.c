@@ -41,7 +41,8 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   const PmCgRef src = whole(cg, r, n->in[0]);
   // An operand that nothing else reads makes room for the result.
   if (n->op == PM_OP_all_reduce && x->def != PM_NONE && src.bytes == r->bufs[src.buf].bytes && used_once(r, n->in[0]) &&
-      r->info[n->in[0]].home != PM_NONE && !pm_cg_is_op(r, n->in[0], PM_OP_repeat) && src.buf >= r->n_params && r->bufs[src.buf].table == PM_NONE) {
+      r->info[n->in[0]].home != PM_NONE && !pm_cg_is_op(r, n->in[0], PM_OP_repeat) && src.buf >= r->n_params &&
+      r->bufs[src.buf].table == PM_NONE) {
     r->info[n->out].view = r->info[n->in[0]].view;
     r->info[n->out].view_known = true;
     if (!r->bufs[src.buf].name) r->bufs[src.buf].name = y->name;
@@ -116,9 +117,15 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
       case PM_CG_SCATTER:
         if (!pm_cg_emit_scatter(cg, r, i)) return false;
         break;
-      case PM_CG_DOT: pm_cg_emit_dot(cg, r, i); break;
-      case PM_CG_COLL: emit_coll(cg, r, &r->nodes[k->node]); break;
-      case PM_CG_REPEAT: emit_repeat(cg, r, &r->nodes[k->node]); break;
+      case PM_CG_DOT:
+        pm_cg_emit_dot(cg, r, i);
+        break;
+      case PM_CG_COLL:
+        emit_coll(cg, r, &r->nodes[k->node]);
+        break;
+      case PM_CG_REPEAT:
+        emit_repeat(cg, r, &r->nodes[k->node]);
+        break;
     }
   }
   r->result_ref = PM_NEW_N(cg->arena, PmCgRef, r->n_results + 1);
@@ -166,7 +173,7 @@ PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
     cg->n_kernels = n_kernels;  // those of an attempt that failed
     cg->n_tables = n_tables;
     pm_cg_exact(cg, r);
-    pm_cg_orders(cg, r);
+    pm_cg_orders(r);
     pm_cg_fuse(cg, r);
     if (pm_cg_emit(cg, r)) break;
     if (!cut_failed(r))

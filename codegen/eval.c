@@ -152,7 +152,8 @@ void pm_cg_word(PmCgEval *e, const char *word) {
   if (e->n_words < room) e->words[e->n_words++] = word;
 }
 
-// ---- expressions -----------------------------------------------------------------------------------------------------------
+// ---- expressions
+// -----------------------------------------------------------------------------------------------------------
 bool pm_cg_operand_at(const PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *at, PmCgCoord *out) {
   const PmCgRegion *r = e->r;
   const PmCgNode *n = pm_cg_def(r, v);
@@ -186,21 +187,21 @@ bool pm_cg_operand_at(const PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *a
   return true;
 }
 
-static int32_t *find_entry(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) {
+static int32_t *find_entry(const PmCgEval *e, PmCgEntry *entries, int32_t n, PmCgId v, const PmCgCoord *at,
+                           bool whole) {
   const size_t bytes = (size_t)e->r->values[v].rank * sizeof *at;
-  for (int32_t i = e->n_entries - 1; i >= 0; i--) {
-    PmCgEntry *x = &e->entries[i];
+  for (int32_t i = n - 1; i >= 0; i--) {
+    PmCgEntry *x = &entries[i];
     if (x->v == v && x->whole == whole && memcmp(x->at, at, bytes) == 0) return &x->value;
   }
   return NULL;
 }
 
-static void add_entry(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole, int32_t value) {
+static PmCgEntry make_entry(const PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole, int32_t value) {
   const int32_t rank = e->r->values[v].rank;
-  e->entries = pm_grow(e->cg->arena, e->entries, e->n_entries, &e->cap_entries, sizeof *e->entries);
-  PmCgEntry *x = &e->entries[e->n_entries++];
-  *x = (PmCgEntry){.v = v, .whole = whole, .value = value, .at = PM_NEW_N(e->cg->arena, PmCgCoord, rank + 1)};
-  if (rank) memcpy(x->at, at, (size_t)rank * sizeof *at);
+  PmCgEntry x = {.v = v, .whole = whole, .value = value, .at = PM_NEW_N(e->cg->arena, PmCgCoord, rank + 1)};
+  if (rank) memcpy(x.at, at, (size_t)rank * sizeof *at);
+  return x;
 }
 
 static int32_t operand(PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *at, bool whole) {
@@ -285,30 +286,37 @@ static int32_t eval_node(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole)
   const PmCgNode *n = pm_cg_def(r, v);
   const PmKDtype d = (PmKDtype)r->values[v].dtype;
   switch (n->op) {
-    case PM_OP_pos: return whole ? eval_pos(e, n, at) : k_cvt(e, PM_K_F64, eval_pos(e, n, at));
+    case PM_OP_pos:
+      return whole ? eval_pos(e, n, at) : k_cvt(e, PM_K_F64, eval_pos(e, n, at));
     case PM_OP_cast: {
       const PmCgId x = n->in[0];
       const bool inner = !e->host && r->values[x].dtype == PM_K_F64 && r->info[x].is_int;
       return k_cvt(e, d, operand(e, v, 0, at, inner));
     }
-    case PM_OP_map: return eval_map(e, v, at, whole);
-    case PM_OP_reduce: return eval_reduce(e, v, at);
-    case PM_OP_index: return eval_index(e, v, at);
-    case PM_OP_scatter_add: return eval_onehot(e, v, at);
-    case PM_OP_slice: return eval_slice(e, v, at);
+    case PM_OP_map:
+      return eval_map(e, v, at, whole);
+    case PM_OP_reduce:
+      return eval_reduce(e, v, at);
+    case PM_OP_index:
+      return eval_index(e, v, at);
+    case PM_OP_scatter_add:
+      return eval_onehot(e, v, at);
+    case PM_OP_slice:
+      return eval_slice(e, v, at);
     case PM_OP_merge: {
       const PmCgView view = *pm_cg_view(e->cg, e->r, v);
       PM_ASSERT(view.buf != PM_NONE, "a merge that is not in memory");
       return load(e, v, &view, at, -1, 0, 0);
     }
-    default: return operand(e, v, 0, at, whole);
+    default:
+      return operand(e, v, 0, at, whole);
   }
 }
 
 int32_t pm_cg_eval(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) {
   const PmCgInfo *info = &e->r->info[v];
   if (info->is_const) return k_const(e, whole ? PM_K_I32 : (PmKDtype)e->r->values[v].dtype, info->number);
-  const int32_t *known = find_entry(e, v, at, whole);
+  const int32_t *known = find_entry(e, e->entries, e->n_entries, v, at, whole);
   if (known) return *known;
   int32_t value;
   if (!whole && e->item != PM_NONE && pm_cg_loads(e->r, e->item, v)) {
@@ -321,7 +329,8 @@ int32_t pm_cg_eval(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) {
   } else {
     value = eval_node(e, v, at, whole);
   }
-  add_entry(e, v, at, whole, value);
+  e->entries = pm_grow(e->cg->arena, e->entries, e->n_entries, &e->cap_entries, sizeof *e->entries);
+  e->entries[e->n_entries++] = make_entry(e, v, at, whole, value);
   return value;
 }
 
@@ -337,6 +346,9 @@ void pm_cg_hoist(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
     return;
   }
   if (pm_cg_loads(r, e->item, v) || pm_cg_is_table(r, v)) return;
+  if (find_entry(e, e->hoisted, e->n_hoisted, v, at, false)) return;
+  e->hoisted = pm_grow(e->cg->arena, e->hoisted, e->n_hoisted, &e->cap_hoisted, sizeof *e->hoisted);
+  e->hoisted[e->n_hoisted++] = make_entry(e, v, at, false, 0);
   const PmCgNode *n = pm_cg_def(r, v);
   for (int32_t i = 0; i < n->n_in; i++) {
     PmCgCoord in[PM_CG_RANK];

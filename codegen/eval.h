@@ -14,7 +14,7 @@ typedef struct PmCgCoord {
 } PmCgCoord;
 
 typedef struct PmCgAccess {
-  int32_t buf;   // PM_NONE: the store of `value`
+  int32_t buf;  // PM_NONE: the store of `value`
   PmCgId value;
   int64_t base;
   int64_t stride[PM_CG_RANK];
@@ -33,10 +33,10 @@ typedef enum PmCgAxisKind { PM_CG_GRID, PM_CG_SEQ, PM_CG_LOOP } PmCgAxisKind;
 // A merged axis of the kernel: its innermost member's strides hold for all.
 typedef struct PmCgGroup {
   PmCgAxisKind kind;
-  int32_t minor;   // axis of the space
+  int32_t minor;  // axis of the space
   int64_t extent;
-  int64_t cols;    // cut in rows of so many; 0: not
-  int32_t axis;    // kernel axis now standing for it (of the columns when cut), or PM_NONE
+  int64_t cols;  // cut in rows of so many; 0: not
+  int32_t axis;  // kernel axis now standing for it (of the columns when cut), or PM_NONE
   int32_t rows;
 } PmCgGroup;
 
@@ -59,6 +59,8 @@ typedef struct PmCgEval {
   int32_t n_axes;  // the kernel will have
   PmCgEntry *entries;
   int32_t n_entries, cap_entries;
+  PmCgEntry *hoisted;  // what hoisting has met since the last loop
+  int32_t n_hoisted, cap_hoisted;
   PmCgAccess *accesses;
   int32_t n_accesses, cap_accesses;
   int32_t *acc;  // by value: result of a reduction at home here, + 1
@@ -78,8 +80,8 @@ typedef struct PmCgEval {
 void pm_cg_identity(const PmCgEval *e, PmCgId v, PmCgCoord *out);
 // The value of v at the coordinates; `whole`: an exact whole number, as i32.
 int32_t pm_cg_eval(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole);
-// Coordinates that operand i of v's node has when v has `at`. False where they aren't affine: the operand is read through
-// a view of v, or by a loaded index.
+// Coordinates that operand i of v's node has when v has `at`. False where they aren't affine: the operand is read
+// through a view of v, or by a loaded index.
 bool pm_cg_operand_at(const PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *at, PmCgCoord *out);
 // Computes what v needs that does not vary along looped axes.
 void pm_cg_hoist(PmCgEval *e, PmCgId v, const PmCgCoord *at);

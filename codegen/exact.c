@@ -12,10 +12,14 @@
 
 static double round_to(PmKDtype d, double v) {
   switch (d) {
-    case PM_K_BOOL: return v != 0;
-    case PM_K_I32: return v != v ? 0 : trunc(fmin(fmax(v, INT32_MIN), INT32_MAX));
-    case PM_K_F32: return (double)(float)v;
-    default: return v;
+    case PM_K_BOOL:
+      return v != 0;
+    case PM_K_I32:
+      return v != v ? 0 : trunc(fmin(fmax(v, INT32_MIN), INT32_MAX));
+    case PM_K_F32:
+      return (double)(float)v;
+    default:
+      return v;
   }
 }
 
@@ -31,7 +35,8 @@ static void fold(const PmCgRegion *r, const PmCgNode *n, PmCgInfo *out) {
     out->number = round_to(d, n->number);
     return;
   }
-  if (n->op != PM_OP_map && n->op != PM_OP_cast && !moves_only(n->op) && n->op != PM_OP_merge && n->op != PM_OP_slice) return;
+  if (n->op != PM_OP_map && n->op != PM_OP_cast && !moves_only(n->op) && n->op != PM_OP_merge && n->op != PM_OP_slice)
+    return;
   for (int32_t i = 0; i < n->n_in; i++) {
     if (!r->info[n->in[i]].is_const) return;
     a[i] = r->info[n->in[i]].number;
@@ -51,15 +56,26 @@ static void range_of_map(const PmCgRegion *r, const PmCgNode *n, PmCgInfo *out) 
   if (!a->is_int || !b->is_int) return;
   const double p[] = {a->lo * b->lo, a->lo * b->hi, a->hi * b->lo, a->hi * b->hi};
   switch (n->fn) {
-    case PM_S_add: set_range(out, a->lo + b->lo, a->hi + b->hi); break;
-    case PM_S_sub: set_range(out, a->lo - b->hi, a->hi - b->lo); break;
-    case PM_S_neg: set_range(out, -a->hi, -a->lo); break;
+    case PM_S_add:
+      set_range(out, a->lo + b->lo, a->hi + b->hi);
+      break;
+    case PM_S_sub:
+      set_range(out, a->lo - b->hi, a->hi - b->lo);
+      break;
+    case PM_S_neg:
+      set_range(out, -a->hi, -a->lo);
+      break;
     case PM_S_mul:
       set_range(out, fmin(fmin(p[0], p[1]), fmin(p[2], p[3])), fmax(fmax(p[0], p[1]), fmax(p[2], p[3])));
       break;
-    case PM_S_min: set_range(out, fmin(a->lo, b->lo), fmin(a->hi, b->hi)); break;
-    case PM_S_max: set_range(out, fmax(a->lo, b->lo), fmax(a->hi, b->hi)); break;
-    default: break;
+    case PM_S_min:
+      set_range(out, fmin(a->lo, b->lo), fmin(a->hi, b->hi));
+      break;
+    case PM_S_max:
+      set_range(out, fmax(a->lo, b->lo), fmax(a->hi, b->hi));
+      break;
+    default:
+      break;
   }
 }
 

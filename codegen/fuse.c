@@ -1,26 +1,27 @@
 // Fusion: which kernel computes which node, and what is stored.
 //
-// 1. Cheap expressions have no home: they are computed wherever they are used. Forwards, each node that is dear, reduces
+// 1. Cheap expressions have no home: they are computed wherever they are used. Forwards, each node that is dear,
+// reduces
 //    or is read by something outside of kernels gets one: the latest kernel that works on the same space, is connected
-//    with it (reads its values, shares a large operand, or sums columns of the same space) and stands after all that the
-//    node needs; else a new kernel.
-//    A kernel is pointwise (no looped axes), a row kernel (the looped axes are physically inner: reductions and what
-//    uses them share one pass over rows) or a column kernel (the looped axes lead).
-// 2. A value is stored when something outside of kernels reads it. Beyond that a kernel that needs a dear value of another
+//    with it (reads its values, shares a large operand, or sums columns of the same space) and stands after all that
+//    the node needs; else a new kernel. A kernel is pointwise (no looped axes), a row kernel (the looped axes are
+//    physically inner: reductions and what uses them share one pass over rows) or a column kernel (the looped axes
+//    lead).
+// 2. A value is stored when something outside of kernels reads it. Beyond that a kernel that needs a dear value of
+// another
 //    one computes it again where nobody else computes it; else the value is stored. So is what must not be computed per
 //    element: a reduction, a number that is broadcast, a number in double.
 #include <string.h>
 
 #include "base/assert.h"
-#include "codegen/region.h"
+#include "codegen/fuse.h"
 
 enum {
-  CHEAP = 8,         // cost up to which several kernels may compute a value
-  MAX_EXT = 16,      // values from elsewhere a kernel may read
-  MAX_REDUCES = 6,   // each may take a loop, and loops are axes
-  WINDOW = 48,       // how many kernels back a node looks for its home
+  MAX_EXT = 16,     // values from elsewhere a kernel may read
+  MAX_REDUCES = 6,  // each may take a loop, and loops are axes
+  WINDOW = 48,      // how many kernels back a node looks for its home
   SMALL_SPACE = 4096,
-  MIN_ROWS = 8,      // fewer rows than this leave cores idle
+  MIN_ROWS = 8,  // fewer rows than this leave cores idle
 };
 
 typedef struct Deps {
@@ -28,39 +29,6 @@ typedef struct Deps {
   bool *same;  // reached without change of coordinates
   int32_t n, cap_v, cap_same;
 } Deps;
-
-bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n) {
-  const PmCgValue *out = &r->values[n->out], *up = &r->values[n->in[1]];
-  for (int32_t i = 0; i < up->rank; i++)
-    if (up->dims[i].axis == n->axes[0] || pm_cg_find_axis(out, up->dims[i].axis) == PM_NONE) return false;
-  return true;
-}
-
-// In double: by the interpreter of kernels.
-static bool is_host(const PmCgRegion *r, const PmCgNode *n) {
-  if (pm_cg_is_table(r, n->out)) return false;
-  bool f64 = r->values[n->out].dtype == PM_K_F64;
-  for (int32_t i = 0; i < n->n_in; i++) f64 = f64 || (r->values[n->in[i]].dtype == PM_K_F64 && !r->info[n->in[i]].exact);
-  return f64;
-}
-
-// Computed once, and stored when any other kernel wants it.
-static bool is_anchored(const PmCgRegion *r, PmCgId v) {
-  const PmCgNode *n = pm_cg_def(r, v);
-  return n->op == PM_OP_reduce || r->info[v].spread || is_host(r, n);
-}
-
-// Computed by kernels, at home in one of them; the rest is computed where it is used, or has a step of its own.
-static bool is_homed(const PmCgRegion *r, PmCgId v) {
-  const PmCgNode *n = pm_cg_def(r, v);
-  const PmCgInfo *info = &r->info[v];
-  if (pm_cg_has_step(r, v)) return false;
-  if (info->stored) return true;
-  if (info->exact || info->is_const || pm_cg_is_table(r, v)) return false;
-  const bool computes = n->op == PM_OP_map || n->op == PM_OP_reduce || n->op == PM_OP_index || n->op == PM_OP_scatter_add ||
-                        n->op == PM_OP_cast;
-  return computes && (info->cost > CHEAP || is_anchored(r, v));
-}
 
 int32_t pm_cg_space(const PmCgRegion *r, const PmCgNode *n, PmCgDim *out) {
   const bool inner = n->op == PM_OP_reduce || n->op == PM_OP_stack || n->op == PM_OP_merge;
@@ -84,8 +52,9 @@ static void add_dep(PmCg *cg, Deps *d, PmCgId v, bool same) {
 static void find_deps(PmCg *cg, const PmCgRegion *r, PmCgId v, bool same, Deps *d) {
   const PmCgNode *n = pm_cg_def(r, v);
   if (r->info[v].is_const && !r->info[v].stored) return;
-  if (pm_cg_has_step(r, v) || is_homed(r, v)) {
-    add_dep(cg, d, v, same);
+  if (pm_cg_has_step(r, v) || pm_cg_is_homed(r, v)) {
+    const bool whole = n && (n->op == PM_OP_stack || n->op == PM_OP_merge);  // there once all of its parts are stored
+    add_dep(cg, d, v, same && !whole);
     return;
   }
   if (pm_cg_is_table(r, v)) return;
@@ -100,7 +69,8 @@ static void node_deps(PmCg *cg, const PmCgRegion *r, const PmCgNode *n, Deps *d)
   for (int32_t i = 0; i < n->n_in; i++) find_deps(cg, r, n->in[i], keeps && !(n->op == PM_OP_index && i == 0), d);
 }
 
-// ---- homes -------------------------------------------------------------------------------------------------------------
+// ---- homes
+// -------------------------------------------------------------------------------------------------------------
 static int32_t space_find(const PmCgItem *k, int32_t axis) {
   for (int32_t i = 0; i < k->n_space; i++)
     if (k->space[i].axis == axis) return i;
@@ -142,7 +112,8 @@ static bool enough_rows(const PmCgItem *k, const bool *looped) {
 }
 
 // Fits a reduction: the kernel's looped axes become (or are) the reduced ones.
-static bool fits_reduce(const PmCgRegion *r, PmCgItem *k, const PmCgNode *n, const PmCgDim *t, int32_t n_t, bool apply) {
+static bool fits_reduce(const PmCgRegion *r, PmCgItem *k, const PmCgNode *n, const PmCgDim *t, int32_t n_t,
+                        bool apply) {
   bool looped[PM_CG_RANK] = {0};
   int32_t reduces = 0;
   if (n_t != k->n_space || !space_within(k, t, n_t) || k->column == is_row_reduce(r, n)) return false;
@@ -155,8 +126,8 @@ static bool fits_reduce(const PmCgRegion *r, PmCgItem *k, const PmCgNode *n, con
   return true;
 }
 
-static bool fits_pointwise(const PmCgRegion *r, PmCgItem *k, const PmCgNode *n, const PmCgDim *t, int32_t n_t, bool reads_it,
-                           bool apply) {
+static bool fits_pointwise(const PmCgRegion *r, PmCgItem *k, const PmCgNode *n, const PmCgDim *t, int32_t n_t,
+                           bool reads_it, bool apply) {
   const int32_t loops = n_looped(k);
   if (n_t == k->n_space && space_within(k, t, n_t)) return !k->column;
   if (loops && n_t == k->n_space - loops && space_within(k, t, n_t)) {
@@ -189,7 +160,7 @@ static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const De
   PmCgItem *k = &r->items[item];
   PmCgDim t[PM_CG_RANK];
   const int32_t n_t = pm_cg_space(r, n, t);
-  if (k->kind != PM_CG_KERNEL || k->host != is_host(r, n)) return false;
+  if (k->kind != PM_CG_KERNEL || k->host != pm_cg_is_host(r, n)) return false;
   bool reads_it = false, shares = (n_t == 0 && k->n_space == 0) || (k->column && n->op == PM_OP_reduce);
   int32_t n_ext = k->n_ext;
   for (int32_t i = 0; i < d->n; i++) {
@@ -201,7 +172,7 @@ static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const De
     }
     if (u->ready >= item) return false;
     const bool known = has_ext(k, d->v[i]);
-    shares = shares || (known && r->values[d->v[i]].rank > 1);
+    shares = shares || (known && r->values[d->v[i]].rank > 0);
     n_ext += !known;
   }
   if (n_ext > MAX_EXT || (!reads_it && !shares)) return false;
@@ -218,7 +189,7 @@ static int32_t new_kernel(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   const int32_t item = add_item(cg, r, PM_CG_KERNEL, PM_NONE);
   PmCgItem *k = &r->items[item];
   k->n_space = pm_cg_space(r, n, k->space);
-  k->host = is_host(r, n);
+  k->host = pm_cg_is_host(r, n);
   if (n->op == PM_OP_reduce) {
     k->column = !is_row_reduce(r, n);
     for (int32_t i = 0; i < n->n_axes; i++) k->looped[space_find(k, n->axes[i])] = true;
@@ -238,28 +209,6 @@ static void enter(PmCg *cg, PmCgRegion *r, int32_t item, int32_t node, const Dep
   }
 }
 
-static int32_t map_cost(PmScalar fn) {
-  switch (fn) {
-    case PM_S_cos: case PM_S_sin: case PM_S_erf: case PM_S_exp: case PM_S_log: case PM_S_pow: case PM_S_tanh: return 12;
-    case PM_S_div: case PM_S_mod: case PM_S_rsqrt: case PM_S_sqrt: return 3;
-    default: return 1;
-  }
-}
-
-static int32_t load_cost(const PmCgValue *v) { return v->rank > 1 ? 4 : 1; }
-
-static int32_t cost_of(const PmCgRegion *r, PmCgId v) {
-  const PmCgNode *n = pm_cg_def(r, v);
-  enum { LIMIT = 1000 };
-  if (r->info[v].is_const) return 0;
-  if (pm_cg_has_step(r, v) || r->info[v].stored || pm_cg_is_table(r, v) || n->op == PM_OP_reduce)
-    return load_cost(&r->values[v]);
-  int32_t cost = n->op == PM_OP_map ? map_cost(n->fn) : n->op == PM_OP_scatter_add ? 3 : n->op == PM_OP_pos;
-  if (n->op == PM_OP_index) return 4 + r->info[n->in[1]].cost;
-  for (int32_t i = 0; i < n->n_in && cost < LIMIT; i++) cost += r->info[n->in[i]].cost;
-  return cost < LIMIT ? cost : LIMIT;
-}
-
 static void own_item(PmCg *cg, PmCgRegion *r, int32_t node) {
   const PmCgNode *n = &r->nodes[node];
   const PmCgItemKind kind = n->op == PM_OP_dot           ? PM_CG_DOT
@@ -268,19 +217,6 @@ static void own_item(PmCg *cg, PmCgRegion *r, int32_t node) {
                                                          : PM_CG_COLL;
   const int32_t item = add_item(cg, r, kind, node);
   for (int32_t i = 0; i < n->n_out; i++) r->info[n->out + i].home = r->info[n->out + i].ready = item;
-}
-
-static void find_costs(PmCgRegion *r) {
-  enum { SPREAD = 4 };
-  for (int32_t i = 0; i < r->n_params; i++) r->info[i].cost = load_cost(&r->values[i]);
-  for (int32_t i = 0; i < r->n_nodes; i++) {
-    const PmCgNode *n = &r->nodes[i];
-    for (int32_t k = 0; k < n->n_out; k++) r->info[n->out + k].cost = cost_of(r, n->out + k);
-    if (n->op != PM_OP_broadcast) continue;
-    PmCgInfo *x = &r->info[n->in[0]];
-    if (pm_cg_elements(&r->values[n->out]) == pm_cg_elements(&r->values[n->in[0]]) || x->cost <= SPREAD) continue;
-    if (!x->exact && !pm_cg_has_step(r, n->in[0]) && !pm_cg_is_table(r, n->in[0])) x->spread = true;
-  }
 }
 
 static void find_home(PmCg *cg, PmCgRegion *r, int32_t node, const Deps *d) {
@@ -300,15 +236,16 @@ static void find_home(PmCg *cg, PmCgRegion *r, int32_t node, const Deps *d) {
 
 // Numbers in double that need nothing but parameters: in front of all else, as they hold up kernels.
 static bool is_early(const PmCgRegion *r, const PmCgNode *n, const Deps *d) {
-  if (!is_host(r, n) || r->values[n->out].rank > 0) return false;
+  if (!pm_cg_is_host(r, n) || r->values[n->out].rank > 0) return false;
   for (int32_t i = 0; i < d->n; i++)
-    if (d->v[i] >= r->n_params && (r->info[d->v[i]].home == PM_NONE || !r->items[r->info[d->v[i]].home].host)) return false;
+    if (d->v[i] >= r->n_params && (r->info[d->v[i]].home == PM_NONE || !r->items[r->info[d->v[i]].home].host))
+      return false;
   return true;
 }
 
 static void find_homes(PmCg *cg, PmCgRegion *r) {
   for (int32_t i = 0; i < r->n_values; i++) r->info[i].home = r->info[i].ready = PM_NONE;
-  find_costs(r);
+  pm_cg_find_costs(cg, r);
   for (int32_t early = 1; early >= 0; early--) {
     for (int32_t i = 0; i < r->n_nodes; i++) {
       const PmCgNode *n = &r->nodes[i];
@@ -322,89 +259,12 @@ static void find_homes(PmCg *cg, PmCgRegion *r) {
       node_deps(cg, r, n, &d);
       for (int32_t k = 0; k < d.n && !early; k++)
         if (r->info[d.v[k]].ready > info->ready) info->ready = r->info[d.v[k]].ready;
-      if (is_homed(r, n->out) && (!early || is_early(r, n, &d))) find_home(cg, r, i, &d);
+      if (pm_cg_is_homed(r, n->out) && (!early || is_early(r, n, &d))) find_home(cg, r, i, &d);
     }
   }
-}
-
-// ---- what is stored -------------------------------------------------------------------------------------------------------
-bool pm_cg_loads(const PmCgRegion *r, int32_t item, PmCgId v) {
-  if (pm_cg_has_step(r, v)) return true;
-  return r->info[v].stored && r->info[v].home < item;
-}
-
-typedef struct Walk {
-  PmCg *cg;
-  const PmCgRegion *r;
-  int32_t item;
-  int32_t *seen;           // by value: last item that met it, + 1
-  int32_t *n_kernels;      // by value: how many kernels compute it
-  bool *foreign;           // anchored, and another kernel needs it
-  PmCgVisit *visit;        // of what is read from memory
-  void *ctx;
-} Walk;
-
-static void walk(Walk *w, PmCgId v, bool root) {
-  const PmCgRegion *r = w->r;
-  if (w->seen[v] == w->item + 1) return;
-  w->seen[v] = w->item + 1;
-  if (!root && pm_cg_loads(r, w->item, v)) {
-    if (w->visit) w->visit(w->ctx, v);
-    return;
-  }
-  if (r->info[v].is_const || pm_cg_is_table(r, v)) return;
-  const PmCgNode *n = pm_cg_def(r, v);
-  if (w->n_kernels && is_homed(r, v)) w->n_kernels[v]++;
-  if (w->foreign && !root && is_anchored(r, v) && r->info[v].home != w->item && r->info[v].home != PM_NONE) {
-    w->foreign[v] = true;
-    return;
-  }
-  for (int32_t i = 0; i < n->n_in; i++) walk(w, n->in[i], false);
-}
-
-static void walk_item(Walk *w, int32_t item) {
-  const PmCgItem *k = &w->r->items[item];
-  w->item = item;
-  if (k->kind != PM_CG_KERNEL) {
-    const PmCgNode *n = &w->r->nodes[k->node];
-    for (int32_t i = 0; i < n->n_in; i++) walk(w, n->in[i], false);
-    return;
-  }
-  for (int32_t i = 0; i < k->n_nodes; i++) {
-    const PmCgId v = w->r->nodes[k->nodes[i]].out;
-    if (w->r->info[v].stored) walk(w, v, true);
-  }
-}
-
-void pm_cg_item_reads(PmCg *cg, const PmCgRegion *r, int32_t item, PmCgVisit *visit, void *ctx) {
-  Walk w = {.cg = cg, .r = r, .visit = visit, .ctx = ctx, .seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1)};
-  walk_item(&w, item);
-}
-
-// One round: values that several kernels compute at a price, and reductions that others need, become stored; of a chain
-// only the last one, as its operands may then be needed no more. True when anything changed.
-static bool store_round(PmCg *cg, PmCgRegion *r) {
-  Walk w = {.cg = cg, .r = r, .seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1)};
-  w.n_kernels = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
-  w.foreign = PM_NEW_N(cg->arena, bool, r->n_values + 1);
-  bool *above = PM_NEW_N(cg->arena, bool, r->n_values + 1);  // feeds a value stored in this round
-  bool changed = false;
-  for (int32_t i = r->n_items - 1; i >= 0; i--) walk_item(&w, i);
-  for (int32_t i = r->n_nodes - 1; i >= 0; i--) {
-    const PmCgNode *n = &r->nodes[i];
-    PmCgInfo *info = &r->info[n->out];
-    const bool wanted = w.foreign[n->out] || (w.n_kernels[n->out] > 1 && info->cost > CHEAP && !is_anchored(r, n->out));
-    if (wanted && !above[n->out] && !info->stored) {
-      info->stored = changed = true;
-      above[n->out] = true;
-    }
-    for (int32_t k = 0; k < n->n_in; k++) above[n->in[k]] = above[n->in[k]] || above[n->out];
-  }
-  return changed;
 }
 
 void pm_cg_fuse(PmCg *cg, PmCgRegion *r) {
   find_homes(cg, r);
-  for (int32_t i = 0; i < r->n_nodes && store_round(cg, r); i++) {
-  }
+  pm_cg_choose_stored(cg, r);
 }

@@ -1,8 +1,8 @@
 // Items of kind kernel -> one kernel each.
 //
 // A row (or column) kernel runs in rounds: round l loops over the reduced axes once, computes the reductions that need
-// those of l rounds before, and stores what varies along the looped axes and needs no more than that. What does not vary
-// is computed before the loop that uses it. Numbers of rows are stored at the end.
+// those of l rounds before, and stores what varies along the looped axes and needs no more than that. What does not
+// vary is computed before the loop that uses it. Numbers of rows are stored at the end.
 #include <string.h>
 
 #include "base/assert.h"
@@ -21,7 +21,7 @@ typedef struct Kernel {
   int32_t n_roots;
   PmCgId *reduces;
   int32_t n_reduces;
-  int32_t *level;  // by value, + 1
+  int32_t *level;    // by value, + 1
   int32_t n_rounds;  // with a loop
   int32_t max_level;
 } Kernel;
@@ -189,8 +189,10 @@ static void run_round(Kernel *k, int32_t level) {
   for (int32_t i = 0; i < n; i++) hoist_at_home(k, pm_cg_def(r, reduces[i])->in[0]);
   for (int32_t i = 0; i < k->n_roots; i++) {
     if (!k->roots[i].full || k->roots[i].level != level) continue;
-    for (int32_t j = 0; root_expr(k, k->roots[i].v, j) != PM_NONE; j++) hoist_at_home(k, root_expr(k, k->roots[i].v, j));
+    for (int32_t j = 0; root_expr(k, k->roots[i].v, j) != PM_NONE; j++)
+      hoist_at_home(k, root_expr(k, k->roots[i].v, j));
   }
+  k->e.n_hoisted = 0;
   const int32_t mark = k->e.n_entries;
   open_loops(k);
   for (int32_t i = 0; i < n; i++) {
@@ -278,7 +280,8 @@ bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item) {
   if (!pm_cg_layout(&k.e, k.n_rounds)) return false;
   for (int32_t i = 0; r->result_var && i < r->n_results; i++)
     for (int32_t j = 0; j < k.n_roots; j++)
-      if (k.roots[j].v == r->results[i] && r->result_var[i] != PM_NONE) place_in_variable(&k, r->results[i], r->result_var[i]);
+      if (k.roots[j].v == r->results[i] && r->result_var[i] != PM_NONE)
+        place_in_variable(&k, r->results[i], r->result_var[i]);
   pm_cg_begin(&k.e, pm_cg_words(&k.e), it->column);
   run(&k);
   pm_cg_end(&k.e, NULL, find_loc(&k));

@@ -72,7 +72,8 @@ void pm_cg_begin(PmCgEval *e, const char *name, bool column) {
     if (e->groups[g].kind != PM_CG_LOOP) last = g;
   }
   // Turns of a sequential axis may meet in one place, so they are no lanes.
-  const bool lanes_outer = (loops == 0 || (column && outer > 0)) && (last == PM_NONE || e->groups[last].kind == PM_CG_GRID);
+  const bool lanes_outer =
+      (loops == 0 || (column && outer > 0)) && (last == PM_NONE || e->groups[last].kind == PM_CG_GRID);
   pm_kb_init(&e->kb, e->cg->out_arena, name, e->host, lanes_outer ? PM_VEC_OUTER : PM_VEC_LOOP);
   for (int32_t g = 0; g < e->n_groups; g++) {
     PmCgGroup *x = &e->groups[g];

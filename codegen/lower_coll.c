@@ -84,6 +84,7 @@ PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmC
       const PmCgValue moved = lw->r->values[parts];
       return join(&c, exchange(&c, parts, &moved), axis, result);
     }
-    default: return exchange(&c, in, result);
+    default:
+      return exchange(&c, in, result);
   }
 }

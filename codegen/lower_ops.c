@@ -16,7 +16,9 @@ static PmCgNode start(const PmCgLower *lw, const PmNode *n) {
 
 static const PmType *result_type(const PmCgLower *lw, const PmNode *n) { return &lw->fn->values[n->out].type; }
 
-static const PmType *operand_type(const PmCgLower *lw, const PmNode *n, int32_t i) { return &lw->fn->values[n->in[i]].type; }
+static const PmType *operand_type(const PmCgLower *lw, const PmNode *n, int32_t i) {
+  return &lw->fn->values[n->in[i]].type;
+}
 
 static void finish(PmCgLower *lw, const PmNode *n, const PmCgNode *c) {
   PmCgId *in = PM_NEW_N(lw->cg->arena, PmCgId, n->n_in + 1);

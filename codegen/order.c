@@ -88,7 +88,9 @@ static void natural(const PmCgRegion *r, const PmCgNode *n, int32_t *axes, int32
     case PM_OP_reduce:
       for (int32_t i = 0; i < n->n_axes; i++) drop(axes, n_axes, find(axes, *n_axes, n->axes[i]));
       break;
-    case PM_OP_select: drop(axes, n_axes, find(axes, *n_axes, n->axes[0])); break;
+    case PM_OP_select:
+      drop(axes, n_axes, find(axes, *n_axes, n->axes[0]));
+      break;
     case PM_OP_split:
       at = find(axes, *n_axes, n->axes[0]);
       drop(axes, n_axes, at);
@@ -111,7 +113,8 @@ static void natural(const PmCgRegion *r, const PmCgNode *n, int32_t *axes, int32
         break;
       }
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -121,9 +124,9 @@ static void set_orders(PmCgRegion *r) {
   for (int32_t i = 0; i < r->n_nodes; i++) {
     const PmCgNode *n = &r->nodes[i];
     PmCgInfo *info = &r->info[n->out];
-    const bool follows = n->op == PM_OP_map || n->op == PM_OP_cast || n->op == PM_OP_broadcast || n->op == PM_OP_rename ||
-                         n->op == PM_OP_select || n->op == PM_OP_split || n->op == PM_OP_merge || n->op == PM_OP_stack ||
-                         n->op == PM_OP_reduce || n->op == PM_OP_slice;
+    const bool follows = n->op == PM_OP_map || n->op == PM_OP_cast || n->op == PM_OP_broadcast ||
+                         n->op == PM_OP_rename || n->op == PM_OP_select || n->op == PM_OP_split ||
+                         n->op == PM_OP_merge || n->op == PM_OP_stack || n->op == PM_OP_reduce || n->op == PM_OP_slice;
     int32_t axes[2 * PM_CG_RANK], n_axes;
     int8_t order[PM_CG_RANK];
     if (info->fixed || !follows) continue;
@@ -136,47 +139,54 @@ static bool is_transpose(const PmCgRegion *r, const PmCgNode *n) {
   return n->op == PM_OP_broadcast && r->values[n->in[0]].rank == r->values[n->out].rank;
 }
 
-// Strides of v, were what it is a view of stored. False when v can only be had by a copy.
-static bool strides(const PmCgRegion *r, PmCgId v, int64_t *out) {
-  const PmCgNode *n = pm_cg_def(r, v);
-  const PmCgValue *x = &r->values[v];
-  if (!n || r->info[v].stored || !pm_cg_is_view(r, n)) {
-    pm_cg_canonical(x, r->info[v].order, out);
-    return true;
-  }
-  const PmCgValue *y = &r->values[n->in[0]];
-  int64_t in[PM_CG_RANK];
-  if (!strides(r, n->in[0], in)) return false;
-  for (int32_t i = 0; i < x->rank; i++) {
-    int32_t axis = x->dims[i].axis;
-    int64_t scale = 1;
-    if (n->op == PM_OP_rename) {
-      out[i] = in[i];
-      continue;
-    }
-    if (n->op == PM_OP_merge && axis == n->to[0]) axis = n->axes[n->n_axes - 1];
-    if (n->op == PM_OP_split) {
-      const int32_t k = find(n->to, n->n_to, axis);
-      for (int32_t j = k + 1; k != PM_NONE && j < n->n_to; j++) scale *= x->dims[pm_cg_find_axis(x, n->to[j])].extent;
-      if (k != PM_NONE) axis = n->axes[0];
-    }
-    out[i] = in[pm_cg_find_axis(y, axis)] * scale;
+// Element strides of a merge's parts allow one stride for all.
+static bool neighbours(const PmCgRegion *r, const PmCgNode *n, const int64_t *stride) {
+  const PmCgValue *x = &r->values[n->in[0]];
+  int64_t expect = 0;
+  for (int32_t i = n->n_axes - 1; i >= 0; i--) {
+    const int32_t at = pm_cg_find_axis(x, n->axes[i]);
+    if (i < n->n_axes - 1 && x->dims[at].extent > 1 && stride[at] != expect) return false;
+    expect = i == n->n_axes - 1 ? stride[at] * x->dims[at].extent : expect * x->dims[at].extent;
   }
   return true;
 }
 
+// Where dim i of v, made by view n, goes in strides `in` of the operand.
+static int64_t view_stride(const PmCgRegion *r, const PmCgNode *n, int32_t i, const int64_t *in) {
+  const PmCgValue *x = &r->values[n->out];
+  int32_t axis = x->dims[i].axis;
+  int64_t scale = 1;
+  if (n->op == PM_OP_rename) return in[i];
+  if (n->op == PM_OP_merge && axis == n->to[0]) axis = n->axes[n->n_axes - 1];
+  if (n->op == PM_OP_split) {
+    const int32_t k = find(n->to, n->n_to, axis);
+    for (int32_t j = k + 1; k != PM_NONE && j < n->n_to; j++) scale *= x->dims[pm_cg_find_axis(x, n->to[j])].extent;
+    if (k != PM_NONE) axis = n->axes[0];
+  }
+  return in[pm_cg_find_axis(&r->values[n->in[0]], axis)] * scale;
+}
+
+// Strides of v, were what it is a view of stored.
+static void strides(const PmCgRegion *r, PmCgId v, int64_t *out) {
+  const PmCgNode *n = pm_cg_def(r, v);
+  const PmCgValue *x = &r->values[v];
+  const bool moves = n && (n->op == PM_OP_rename || n->op == PM_OP_split || n->op == PM_OP_select ||
+                           n->op == PM_OP_merge || is_transpose(r, n));
+  int64_t in[PM_CG_RANK];
+  if (moves && !r->info[v].stored) strides(r, n->in[0], in);
+  if (!moves || r->info[v].stored || (n->op == PM_OP_merge && !neighbours(r, n, in))) {
+    pm_cg_canonical(x, r->info[v].order, out);
+    return;
+  }
+  for (int32_t i = 0; i < x->rank; i++) out[i] = view_stride(r, n, i, in);
+}
+
 bool pm_cg_is_view(const PmCgRegion *r, const PmCgNode *n) {
   if (n->op == PM_OP_rename || n->op == PM_OP_split || n->op == PM_OP_select || is_transpose(r, n)) return true;
+  int64_t in[PM_CG_RANK];
   if (n->op != PM_OP_merge) return false;
-  const PmCgValue *x = &r->values[n->in[0]];
-  int64_t s[PM_CG_RANK], expect = 0;
-  if (!strides(r, n->in[0], s)) return false;
-  for (int32_t i = n->n_axes - 1; i >= 0; i--) {
-    const int32_t at = pm_cg_find_axis(x, n->axes[i]);
-    if (i < n->n_axes - 1 && x->dims[at].extent > 1 && s[at] != expect) return false;
-    expect = i == n->n_axes - 1 ? s[at] * x->dims[at].extent : expect * x->dims[at].extent;
-  }
-  return true;
+  strides(r, n->in[0], in);
+  return neighbours(r, n, in);
 }
 
 bool pm_cg_has_step(const PmCgRegion *r, PmCgId v) {
@@ -206,7 +216,8 @@ static bool want(PmCgRegion *r, PmCgId v, const int32_t *wanted, int32_t n_wante
   }
   int32_t at;
   switch (n->op) {
-    case PM_OP_broadcast: break;
+    case PM_OP_broadcast:
+      break;
     case PM_OP_rename:
       for (int32_t i = 0; i < k; i++) {
         const int32_t j = find(n->to, n->n_to, axes[i]);
@@ -225,8 +236,11 @@ static bool want(PmCgRegion *r, PmCgId v, const int32_t *wanted, int32_t n_wante
       drop(axes, &k, at);
       for (int32_t i = n->n_axes - 1; i >= 0; i--) insert(axes, &k, at, n->axes[i]);
       break;
-    case PM_OP_select: insert(axes, &k, 0, n->axes[0]); break;
-    default: return false;
+    case PM_OP_select:
+      insert(axes, &k, 0, n->axes[0]);
+      break;
+    default:
+      return false;
   }
   return want(r, n->in[0], axes, k);
 }
@@ -250,8 +264,7 @@ static void need_view(PmCgRegion *r, PmCgId v) {
 }
 
 // Orders, and what must be in memory because something other than a kernel's expression reads it.
-void pm_cg_orders(PmCg *cg, PmCgRegion *r) {
-  (void)cg;
+void pm_cg_orders(PmCgRegion *r) {
   set_orders(r);
   for (int32_t i = 0; i < r->n_results; i++) want_canonical(r, r->results[i]);
   for (int32_t i = r->n_nodes - 1; i >= 0; i--) {
@@ -290,12 +303,10 @@ static void compute_view(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
   } else if (pm_cg_is_view(r, n)) {
     const PmCgView *in = pm_cg_view(cg, r, n->in[0]);
     if (in->buf == PM_NONE) return;
-    const bool ok = strides(r, v, out->stride);
-    PM_ASSERT(ok, "a view of a view that is none");
+    strides(r, v, out->stride);
     out->buf = in->buf;
     out->offset = in->offset;
-    if (n->op == PM_OP_select)
-      out->offset += n->index * in->stride[pm_cg_find_axis(&r->values[n->in[0]], n->axes[0])];
+    if (n->op == PM_OP_select) out->offset += n->index * in->stride[pm_cg_find_axis(&r->values[n->in[0]], n->axes[0])];
   }
 }
 

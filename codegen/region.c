@@ -35,12 +35,12 @@ static bool same_value(const PmCgValue *a, const PmCgValue *b) {
 }
 
 static bool same_node(const PmCgNode *a, const PmCgNode *b) {
-  return a->op == b->op && a->n_in == b->n_in && memcmp(&a->number, &b->number, sizeof a->number) == 0 && a->fn == b->fn &&
-         a->kind == b->kind && a->index == b->index && a->n_axes == b->n_axes && a->n_to == b->n_to &&
+  return a->op == b->op && a->n_in == b->n_in && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+         a->fn == b->fn && a->kind == b->kind && a->index == b->index && a->n_axes == b->n_axes && a->n_to == b->n_to &&
          a->n_mesh == b->n_mesh && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 &&
          memcmp(a->axes, b->axes, (size_t)a->n_axes * sizeof *a->axes) == 0 &&
-         memcmp(a->to, b->to, (size_t)a->n_to * sizeof *a->to) == 0 && memcmp(a->mesh, b->mesh, (size_t)a->n_mesh) == 0 &&
-         memcmp(&a->offset, &b->offset, sizeof a->offset) == 0;
+         memcmp(a->to, b->to, (size_t)a->n_to * sizeof *a->to) == 0 &&
+         memcmp(a->mesh, b->mesh, (size_t)a->n_mesh) == 0 && memcmp(&a->offset, &b->offset, sizeof a->offset) == 0;
 }
 
 static void cse_insert(PmCgRegion *r, int32_t node, uint64_t h) {
@@ -64,7 +64,8 @@ static PmCgId cse_find(const PmCgRegion *r, const PmCgNode *n, const PmCgValue *
   return PM_NONE;
 }
 
-PmCgId pm_cg_node(PmCg *cg, PmCgRegion *r, const PmCgNode *node, const PmCgId *in, int32_t n_in, const PmCgValue *result) {
+PmCgId pm_cg_node(PmCg *cg, PmCgRegion *r, const PmCgNode *node, const PmCgId *in, int32_t n_in,
+                  const PmCgValue *result) {
   PmCgNode n = *node;
   n.n_in = n_in;
   n.n_out = 1;
@@ -92,7 +93,8 @@ int32_t pm_cg_find_axis(const PmCgValue *v, int32_t axis) {
 
 int64_t pm_cg_elements(const PmCgValue *v) {
   int64_t n = 1;
-  for (int32_t i = 0; i < v->rank; i++) PM_ASSERT(pm_mul_i64(n, v->dims[i].extent, &n), "a value of more than 2^63 elements");
+  for (int32_t i = 0; i < v->rank; i++)
+    PM_ASSERT(pm_mul_i64(n, v->dims[i].extent, &n), "a value of more than 2^63 elements");
   return n;
 }
 
@@ -113,14 +115,16 @@ int32_t pm_cg_loc(PmCg *cg, PmLoc loc) {
   return cg->n_locs++;
 }
 
-// ---- kernels ---------------------------------------------------------------------------------------------------------
+// ---- kernels
+// ---------------------------------------------------------------------------------------------------------
 static uint64_t kernel_hash(const PmKernel *k) {
   const int64_t head[] = {k->host, k->vec, k->n_outer, k->n_args, k->n_scalars, k->n_instrs};
   uint64_t h = mix(0, head, sizeof head);
   h = mix(h, k->outer, (size_t)k->n_outer * sizeof *k->outer);
   for (int32_t i = 0; i < k->n_instrs; i++) {
     const PmInstr *in = &k->instrs[i];
-    const int64_t part[] = {in->op, in->dtype, in->arg, in->a, in->b, in->c, in->extent, in->base, in->dyn, in->dyn_extent};
+    const int64_t part[] = {in->op, in->dtype,  in->arg,  in->a,   in->b,
+                            in->c,  in->extent, in->base, in->dyn, in->dyn_extent};
     h = mix(mix(h, part, sizeof part), &in->number, sizeof in->number);
   }
   return h;
@@ -179,12 +183,14 @@ double pm_cg_kernel_flops(const PmKernel *k) {
   return flops;
 }
 
-// ---- virtual buffers and steps -----------------------------------------------------------------------------------------
+// ---- virtual buffers and steps
+// -----------------------------------------------------------------------------------------
 int32_t pm_cg_buf(PmCg *cg, PmCgRegion *r, PmKDtype dtype, int64_t elements, PmOwner owner, const char *name) {
   r->bufs = pm_grow(cg->arena, r->bufs, r->n_bufs, &r->cap_bufs, sizeof *r->bufs);
   int64_t bytes;
   PM_ASSERT(pm_mul_i64(elements, pm_kdtype_bytes(dtype), &bytes), "a buffer of more than 2^63 bytes");
-  r->bufs[r->n_bufs] = (PmCgBuf){.dtype = (uint8_t)dtype, .owner = (uint8_t)owner, .bytes = bytes, .table = PM_NONE, .name = name};
+  r->bufs[r->n_bufs] =
+      (PmCgBuf){.dtype = (uint8_t)dtype, .owner = (uint8_t)owner, .bytes = bytes, .table = PM_NONE, .name = name};
   return r->n_bufs++;
 }
 

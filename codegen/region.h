@@ -1,9 +1,9 @@
 // What code generation works on, between the IR and the run plan.
 //
 // A region is a straight line of nodes over local shapes: an entry function, or the body of a repeat, with all calls
-// inlined. Its way: `lower` makes the nodes, `fuse` groups them into items (kernels, dots, collectives, repeats), `emit`
-// turns items into abstract steps on virtual buffers, `unroll` binds virtual buffers to instances, turn by turn, and
-// `assemble` gives instances their places in the arena. A body is lowered once, whatever the number of turns.
+// inlined. Its way: `lower` makes the nodes, `fuse` groups them into items (kernels, dots, collectives, repeats),
+// `emit` turns items into abstract steps on virtual buffers, `unroll` binds virtual buffers to instances, turn by turn,
+// and `assemble` gives instances their places in the arena. A body is lowered once, whatever the number of turns.
 // Ownership: everything lives in the arena of PmCg and dies with it, but for what the program keeps (PmCg.out_arena).
 #ifndef PM_CODEGEN_REGION_H
 #define PM_CODEGEN_REGION_H
@@ -104,29 +104,29 @@ typedef struct PmCgStep {
   // kernel: its arguments; dot: a, b, c; collective: src, dst; repeat: its operands, then its results
   int32_t n_refs;
   PmCgRef *refs;
-  bool *writes;   // of each ref
+  bool *writes;    // of each ref
   int32_t kernel;  // of PmCg.kernels
   PmCoordTerm *scalars;
-  PmDot *dot;      // ranges still open
+  PmDot *dot;  // ranges still open
   PmColl *coll;
   const PmCgNode *repeat;
 } PmCgStep;
 
 // What fusion knows of a value.
 typedef struct PmCgInfo {
-  bool exact;    // made of constants and positions only
+  bool exact;  // made of constants and positions only
   bool has_pos;
-  bool is_const; // folded: every element is `number`
+  bool is_const;  // folded: every element is `number`
   double number;
-  bool is_int;   // exact, whole, within [lo, hi], which i32 and f32 hold
+  bool is_int;  // exact, whole, within [lo, hi], which i32 and f32 hold
   double lo, hi;
-  bool stored;   // written to memory by its home or its item
-  bool spread;   // broadcast along new axes, and dearer than a load: computed once, not for every element
-  bool fixed;    // its order may not change any more
+  bool stored;               // written to memory by its home or its item
+  bool spread;               // broadcast along new axes, and dearer than a load: computed once, not for every element
+  bool fixed;                // its order may not change any more
   int8_t order[PM_CG_RANK];  // dims, physically outermost first
-  int32_t home;  // item that computes it, or PM_NONE
-  int32_t ready; // item after which it can be had, computed again if need be
-  int32_t cost;  // of computing one element again from what is stored
+  int32_t home;              // item that computes it, or PM_NONE
+  int32_t ready;             // item after which it can be had, computed again if need be
+  int32_t cost;              // of computing one element again from what is stored
   bool view_known;
   PmCgView view;
 } PmCgInfo;
@@ -161,14 +161,13 @@ typedef struct PmCgTable {
   const char *key;  // canonical text of the expression
   uint8_t dtype;
   int64_t bytes;
-  PmCgStep step;    // refs[0]: the table itself
+  PmCgStep step;  // refs[0]: the table itself
 } PmCgTable;
 
 typedef struct PmCg {
   PmArena *arena;      // scratch
   PmArena *out_arena;  // the program's
   const PmModule *m;
-  PmProgram *p;
   int32_t next_axis;
   PmKernel **kernels;
   uint64_t *kernel_hash;
@@ -180,11 +179,13 @@ typedef struct PmCg {
   PmStatus *status;  // first failure of a hook
 } PmCg;
 
-// ---- region.c: building and asking -------------------------------------------------------------------------------------
+// ---- region.c: building and asking
+// -------------------------------------------------------------------------------------
 PmCgRegion *pm_cg_region_new(PmCg *cg);
 PmCgId pm_cg_value(PmCg *cg, PmCgRegion *r, const PmCgValue *v);
 // Appends the node with one result of the given form (its dtype and dims); an equal earlier node serves instead.
-PmCgId pm_cg_node(PmCg *cg, PmCgRegion *r, const PmCgNode *node, const PmCgId *in, int32_t n_in, const PmCgValue *result);
+PmCgId pm_cg_node(PmCg *cg, PmCgRegion *r, const PmCgNode *node, const PmCgId *in, int32_t n_in,
+                  const PmCgValue *result);
 int32_t pm_cg_find_axis(const PmCgValue *v, int32_t axis);  // position among the dims, or PM_NONE
 int64_t pm_cg_elements(const PmCgValue *v);
 static inline const PmCgNode *pm_cg_def(const PmCgRegion *r, PmCgId v) {
@@ -199,20 +200,23 @@ double pm_cg_kernel_flops(const PmKernel *k);
 int32_t pm_cg_buf(PmCg *cg, PmCgRegion *r, PmKDtype dtype, int64_t elements, PmOwner owner, const char *name);
 PmCgStep *pm_cg_step(PmCg *cg, PmCgRegion *r, PmCgStepKind kind, int32_t n_refs);
 
-// ---- lower*.c: IR -> nodes -----------------------------------------------------------------------------------------------
-// The region of an entry function or of a repeat's body.
+// ---- lower*.c: IR -> nodes
+// ----------------------------------------------------------------------------------------------- The region of an
+// entry function or of a repeat's body.
 PmCgRegion *pm_cg_lower(PmCg *cg, PmFnId fn);
 // The local shape of a type.
 PmCgValue pm_cg_local(PmCg *cg, const PmType *t);
 
-// ---- exact.c -------------------------------------------------------------------------------------------------------------
+// ---- exact.c
+// -------------------------------------------------------------------------------------------------------------
 // Constants, exact numbers and their ranges: fills those fields of r->info.
 void pm_cg_exact(PmCg *cg, PmCgRegion *r);
 // A value that a table holds: the edge between exact doubles and the rest, when it costs more than a few instructions.
 bool pm_cg_is_table(const PmCgRegion *r, PmCgId v);
 
-// ---- order.c: physical orders and views --------------------------------------------------------------------------------------
-void pm_cg_orders(PmCg *cg, PmCgRegion *r);
+// ---- order.c: physical orders and views
+// --------------------------------------------------------------------------------------
+void pm_cg_orders(PmCgRegion *r);
 // True when the op moves no element of a stored operand (given the operand's order).
 bool pm_cg_is_view(const PmCgRegion *r, const PmCgNode *n);
 // True for what has a step of its own (or is a parameter), and so is in memory whatever fusion decides.
@@ -222,8 +226,9 @@ const PmCgView *pm_cg_view(PmCg *cg, PmCgRegion *r, PmCgId v);
 void pm_cg_canonical(const PmCgValue *v, const int8_t *order, int64_t *out_stride);
 bool pm_cg_view_contiguous(const PmCgValue *v, const PmCgView *view);
 
-// ---- fuse.c --------------------------------------------------------------------------------------------------------------
-// Groups nodes into items, with r->cut as it stands.
+// ---- fuse.c
+// -------------------------------------------------------------------------------------------------------------- Groups
+// nodes into items, with r->cut as it stands.
 void pm_cg_fuse(PmCg *cg, PmCgRegion *r);
 // Space of the kernel that computes a node.
 int32_t pm_cg_space(const PmCgRegion *r, const PmCgNode *n, PmCgDim *out);
@@ -234,8 +239,9 @@ typedef void PmCgVisit(void *ctx, PmCgId v);
 void pm_cg_item_reads(PmCg *cg, const PmCgRegion *r, int32_t item, PmCgVisit *visit, void *ctx);
 bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n);
 
-// ---- emit.c, kernel.c, dot.c, scatter.c ------------------------------------------------------------------------------------
-// Items -> steps. False when the kernel of item r->failed passes a limit of program.h: fuse less.
+// ---- emit.c, kernel.c, dot.c, scatter.c
+// ------------------------------------------------------------------------------------ Items -> steps. False when the
+// kernel of item r->failed passes a limit of program.h: fuse less.
 bool pm_cg_emit(PmCg *cg, PmCgRegion *r);
 bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item);
 bool pm_cg_emit_scatter(PmCg *cg, PmCgRegion *r, int32_t item);
@@ -254,11 +260,12 @@ int32_t pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out);
 // Lowers, fuses and emits one function.
 PmStatus *pm_cg_build(PmCg *cg, PmFnId fn, PmCgRegion **out);
 
-// ---- unroll.c and assemble.c -------------------------------------------------------------------------------------------------
+// ---- unroll.c and assemble.c
+// -------------------------------------------------------------------------------------------------
 typedef struct PmCgInst {  // one live range of memory
   int64_t bytes, offset;   // offset: in the arena, once known
   uint8_t owner;
-  int32_t first, last;     // steps; first < 0: not used
+  int32_t first, last;  // steps; first < 0: not used
   bool persistent;
   const char *name;
 } PmCgInst;
@@ -281,8 +288,8 @@ typedef struct PmCgPlan {
 } PmCgPlan;
 
 int32_t pm_cg_inst(PmCg *cg, PmCgPlan *plan, int64_t bytes, PmOwner owner, const char *name, bool persistent);
-// Appends the steps of an entry region. `param` gives the place of each parameter, `target` the place that each result is
-// wanted in (inst PM_NONE: anywhere), `table` that of each table; out_result tells where results are.
+// Appends the steps of an entry region. `param` gives the place of each parameter, `target` the place that each result
+// is wanted in (inst PM_NONE: anywhere), `table` that of each table; out_result tells where results are.
 void pm_cg_unroll(PmCg *cg, PmCgPlan *plan, const PmCgRegion *r, const PmCgAt *param, const PmCgAt *table,
                   PmCgAt *out_result);
 void pm_cg_copy_line(PmCg *cg, PmCgPlan *plan, PmKDtype dtype, int64_t bytes, PmCgAt src, PmCgAt dst, const char *op);

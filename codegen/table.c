@@ -6,68 +6,82 @@
 #include "base/buf.h"
 #include "codegen/eval.h"
 
-// Which dims v really varies along.
-static void dependent(const PmCgRegion *r, PmCgId v, bool *out) {
+typedef struct Key {
+  const PmCgRegion *r;
+  PmBuf text;
+  int32_t *met;  // by value: its number in the text, + 1
+  int32_t n_met;
+  int32_t axes[64];  // by order of appearance
+  int32_t n_axes;
+  uint32_t *dependent;  // by value: the dims that it really varies along, and KNOWN
+} Key;
+
+#define KNOWN (1u << 31)
+
+static uint32_t dependent(Key *key, PmCgId v) {
+  const PmCgRegion *r = key->r;
   const PmCgNode *n = pm_cg_def(r, v);
   const PmCgValue *x = &r->values[v];
-  memset(out, 0, PM_CG_RANK * sizeof *out);
-  if (n->op == PM_OP_pos) out[0] = true;
+  if (key->dependent[v]) return key->dependent[v];
+  uint32_t out = KNOWN | (n->op == PM_OP_pos);
   for (int32_t i = 0; i < n->n_in; i++) {
     const PmCgValue *y = &r->values[n->in[i]];
-    bool in[PM_CG_RANK];
-    dependent(r, n->in[i], in);
+    const uint32_t in = dependent(key, n->in[i]);
     for (int32_t d = 0; d < y->rank; d++) {
-      if (!in[d]) continue;
+      if (!(in >> d & 1)) continue;
       if (n->op == PM_OP_rename) {
-        out[d] = true;
+        out |= 1u << d;
       } else if (n->op == PM_OP_split && y->dims[d].axis == n->axes[0]) {
-        for (int32_t k = 0; k < n->n_to; k++) out[pm_cg_find_axis(x, n->to[k])] = true;
+        for (int32_t k = 0; k < n->n_to; k++) out |= 1u << pm_cg_find_axis(x, n->to[k]);
       } else if (n->op != PM_OP_select || y->dims[d].axis != n->axes[0]) {
-        out[pm_cg_find_axis(x, y->dims[d].axis)] = true;
+        out |= 1u << pm_cg_find_axis(x, y->dims[d].axis);
       }
     }
   }
+  key->dependent[v] = out;
+  return out;
 }
 
-typedef struct Names {  // axes by order of appearance
-  int32_t axes[128];
-  int32_t n;
-} Names;
-
-static int32_t axis_name(Names *names, int32_t axis) {
-  for (int32_t i = 0; i < names->n; i++)
-    if (names->axes[i] == axis) return i;
-  if (names->n < (int32_t)(sizeof names->axes / sizeof *names->axes)) names->axes[names->n++] = axis;
-  return names->n - 1;
+static int32_t axis_number(Key *key, int32_t axis) {
+  const int32_t room = (int32_t)(sizeof key->axes / sizeof *key->axes);
+  for (int32_t i = 0; i < key->n_axes; i++)
+    if (key->axes[i] == axis) return i;
+  if (key->n_axes == room) return room + axis;  // by its own number, then: equal texts still mean equal tables
+  key->axes[key->n_axes] = axis;
+  return key->n_axes++;
 }
 
-static void put_key(const PmCgRegion *r, PmCgId v, Names *names, PmBuf *out) {
+static void put_key(Key *key, PmCgId v) {
+  const PmCgRegion *r = key->r;
   const PmCgNode *n = pm_cg_def(r, v);
+  PmBuf *out = &key->text;
   if (n->op == PM_OP_broadcast) {
-    put_key(r, n->in[0], names, out);
+    put_key(key, n->in[0]);
     return;
   }
+  if (key->met[v]) {
+    pm_buf_printf(out, "#%d", key->met[v]);
+    return;
+  }
+  key->met[v] = ++key->n_met;
   pm_buf_printf(out, "%s.%d.%d.%a.%lld", pm_op_name(n->op), r->values[v].dtype, n->op == PM_OP_map ? (int)n->fn : 0,
                 n->number, (long long)n->index);
-  if (n->op == PM_OP_pos) {
-    pm_buf_printf(out, " a%d", axis_name(names, n->axes[0]));
-    for (int32_t i = 0; i < PM_PROGRAM_MAX_MESH; i++) pm_buf_printf(out, ",%lld", (long long)n->offset.stride[i]);
-  } else {
-    for (int32_t i = 0; i < n->n_axes; i++) pm_buf_printf(out, " a%d", axis_name(names, n->axes[i]));
-    for (int32_t i = 0; i < n->n_to; i++) {
-      const int32_t d = pm_cg_find_axis(&r->values[v], n->to[i]);
-      pm_buf_printf(out, " >a%d:%lld", axis_name(names, n->to[i]), (long long)r->values[v].dims[d].extent);
-    }
+  for (int32_t i = 0; i < n->n_axes; i++) pm_buf_printf(out, " a%d", axis_number(key, n->axes[i]));
+  for (int32_t i = 0; i < n->n_to; i++) {
+    const int32_t d = pm_cg_find_axis(&r->values[v], n->to[i]);
+    pm_buf_printf(out, " >a%d:%lld", axis_number(key, n->to[i]), (long long)r->values[v].dims[d].extent);
   }
+  for (int32_t i = 0; i < PM_PROGRAM_MAX_MESH && n->op == PM_OP_pos; i++)
+    pm_buf_printf(out, ",%lld", (long long)n->offset.stride[i]);
   pm_buf_putc(out, '(');
   for (int32_t i = 0; i < n->n_in; i++) {
-    put_key(r, n->in[i], names, out);
+    put_key(key, n->in[i]);
     pm_buf_putc(out, ',');
   }
   pm_buf_putc(out, ')');
 }
 
-static void build(PmCg *cg, PmCgRegion *r, PmCgId v, const bool *dep, PmCgTable *t) {
+static void build(PmCg *cg, PmCgRegion *r, PmCgId v, uint32_t dep, PmCgTable *t) {
   // The kernel stores through a region of its own, whose buffer 0 is the table.
   PmCgRegion own = *r;
   const PmCgValue *x = &r->values[v];
@@ -78,14 +92,15 @@ static void build(PmCg *cg, PmCgRegion *r, PmCgId v, const bool *dep, PmCgTable 
   memcpy(own.info, r->info, (size_t)r->n_values * sizeof *own.info);
   PmCgInfo *info = &own.info[v];
   info->view_known = true;
-  info->view = (PmCgView){.buf = pm_cg_buf(cg, &own, (PmKDtype)x->dtype, t->bytes / pm_kdtype_bytes(x->dtype), PM_OWN_TABLE, x->name)};
+  info->view = (PmCgView){
+      .buf = pm_cg_buf(cg, &own, (PmKDtype)x->dtype, t->bytes / pm_kdtype_bytes(x->dtype), PM_OWN_TABLE, x->name)};
   int64_t stride = 1;
   for (int32_t d = x->rank - 1; d >= 0; d--) {
-    info->view.stride[d] = dep[d] ? stride : 0;
-    stride *= dep[d] ? x->dims[d].extent : 1;
+    info->view.stride[d] = (dep >> d & 1) ? stride : 0;
+    stride *= (dep >> d & 1) ? x->dims[d].extent : 1;
   }
   for (int32_t d = 0; d < x->rank; d++)
-    if (dep[d]) e.space[e.n_space++] = x->dims[d];
+    if ((dep >> d & 1)) e.space[e.n_space++] = x->dims[d];
   for (int32_t pass = 0; pass < 2; pass++) {
     PmCgCoord at[PM_CG_RANK];
     pm_cg_identity(&e, v, at);
@@ -101,30 +116,30 @@ static void build(PmCg *cg, PmCgRegion *r, PmCgId v, const bool *dep, PmCgTable 
 
 int32_t pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
   const PmCgValue *x = &r->values[v];
-  Names names = {0};
-  bool dep[PM_CG_RANK];
-  PmBuf key;
-  dependent(r, v, dep);
-  pm_buf_init(&key);
+  Key key = {.r = r, .met = PM_NEW_N(cg->arena, int32_t, r->n_values)};
+  key.dependent = PM_NEW_N(cg->arena, uint32_t, r->n_values);
+  const uint32_t dep = dependent(&key, v);
   int64_t elements = 1;
   *out = (PmCgView){0};
   for (int32_t d = x->rank - 1; d >= 0; d--) {
-    out->stride[d] = dep[d] ? elements : 0;
-    elements *= dep[d] ? x->dims[d].extent : 1;
+    out->stride[d] = dep >> d & 1 ? elements : 0;
+    elements *= dep >> d & 1 ? x->dims[d].extent : 1;
   }
+  pm_buf_init(&key.text);
   for (int32_t d = 0; d < x->rank; d++)
-    if (dep[d]) pm_buf_printf(&key, "a%d:%lld ", axis_name(&names, x->dims[d].axis), (long long)x->dims[d].extent);
-  put_key(r, v, &names, &key);
+    if (dep >> d & 1)
+      pm_buf_printf(&key.text, "a%d:%lld ", axis_number(&key, x->dims[d].axis), (long long)x->dims[d].extent);
+  put_key(&key, v);
   int32_t table = 0;
-  while (table < cg->n_tables && strcmp(cg->tables[table].key, pm_buf_str(&key)) != 0) table++;
+  while (table < cg->n_tables && strcmp(cg->tables[table].key, pm_buf_str(&key.text)) != 0) table++;
   if (table == cg->n_tables) {
-    PmCgTable t = {.key = pm_arena_strdup(cg->arena, pm_buf_str(&key)), .dtype = x->dtype};
+    PmCgTable t = {.key = pm_arena_strdup(cg->arena, pm_buf_str(&key.text)), .dtype = x->dtype};
     t.bytes = elements * pm_kdtype_bytes(x->dtype);
     build(cg, r, v, dep, &t);
     cg->tables = pm_grow(cg->arena, cg->tables, cg->n_tables, &cg->cap_tables, sizeof *cg->tables);
     cg->tables[cg->n_tables++] = t;
   }
-  pm_buf_deinit(&key);
+  pm_buf_deinit(&key.text);
   for (int32_t i = 0; i < r->n_bufs; i++)
     if (r->bufs[i].table == table) return i;
   const int32_t buf = pm_cg_buf(cg, r, (PmKDtype)x->dtype, elements, PM_OWN_TABLE, "table");

@@ -92,9 +92,7 @@ typedef struct Turns {
   int32_t *slot_of;  // by carried value: the produced result that it lives in, or PM_NONE
 } Turns;
 
-static PmCgAt slice(PmCgAt at, PmCgRef one, int64_t turn) {
-  return plus(at, one.bytes * turn);
-}
+static PmCgAt slice(PmCgAt at, PmCgRef one, int64_t turn) { return plus(at, one.bytes * turn); }
 
 // Where the turn after `k` finds carried value i, or NOWHERE when anywhere will do.
 static PmCgAt carry_target(const Turns *t, int32_t i, int64_t k) {
@@ -131,7 +129,8 @@ static void run_turn(Unroll *u, Turns *t, int64_t k) {
   for (int32_t i = 0; i < body->n_results; i++) {
     const PmCgRef ref = body->result_ref[i];
     const PmCgAt at = at_ref(u, body, map, ref);
-    if (wanted[i].inst != PM_NONE) pm_cg_copy_line(u->cg, u->plan, result_dtype(body, i), ref.bytes, at, wanted[i], "save");
+    if (wanted[i].inst != PM_NONE)
+      pm_cg_copy_line(u->cg, u->plan, result_dtype(body, i), ref.bytes, at, wanted[i], "save");
     if (i < n->n_carry) t->carried[i] = wanted[i].inst != PM_NONE ? wanted[i] : at;
   }
 }
@@ -160,7 +159,8 @@ static void run_repeat(Unroll *u, const PmCgRegion *r, PmCgAt *map, const PmCgSt
     if (map[ref.buf].inst == PM_NONE)
       map[ref.buf] = t.carried[i];
     else
-      pm_cg_copy_line(u->cg, u->plan, result_dtype(t.body, i), ref.bytes, t.carried[i], at_ref(u, r, map, ref), "carry");
+      pm_cg_copy_line(u->cg, u->plan, result_dtype(t.body, i), ref.bytes, t.carried[i], at_ref(u, r, map, ref),
+                      "carry");
   }
 }
 

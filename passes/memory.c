@@ -27,8 +27,8 @@ static void set_key(Block *b, int32_t order) {
   int64_t area;
   if (!pm_mul_i64(b->bytes, length, &area)) area = INT64_MAX;
   const int64_t keys[ORDERS][3] = {
-      {b->bytes, length, -b->first}, {area, b->bytes, -b->first},    {length, b->bytes, -b->first},
-      {-b->first, b->bytes, length}, {-b->last, b->bytes, length},   {b->bytes, -b->first, length},
+      {b->bytes, length, -b->first}, {area, b->bytes, -b->first},   {length, b->bytes, -b->first},
+      {-b->first, b->bytes, length}, {-b->last, b->bytes, length},  {b->bytes, -b->first, length},
       {b->last, b->bytes, length},   {-b->first, length, b->bytes},
   };
   memcpy(b->key, keys[order], sizeof b->key);
@@ -98,7 +98,8 @@ int64_t pm_memory_plan(PmArena *scratch, PmLive *live, int32_t n, int64_t align)
   int64_t best = INT64_MAX;
   for (int32_t order = 0; order < ORDERS && best > bound; order++) {
     for (int32_t i = 0; i < n; i++) {
-      blocks[i] = (Block){.bytes = aligned(live[i].bytes, align), .first = live[i].first, .last = live[i].last, .id = i};
+      blocks[i] =
+          (Block){.bytes = aligned(live[i].bytes, align), .first = live[i].first, .last = live[i].last, .id = i};
       set_key(&blocks[i], order);
     }
     qsort(blocks, (size_t)n, sizeof *blocks, by_key);

@@ -51,7 +51,8 @@ static void print_page(const char *page) {
 }
 
 PmStatus *pm_cmd_explain(PmTool *t) {
-  if (t->opt.n_args > 1) return PM_STATUS(PM_ERR_USAGE, "`pmodel explain` takes one code; `%s` is left over", t->opt.args[1]);
+  if (t->opt.n_args > 1)
+    return PM_STATUS(PM_ERR_USAGE, "`pmodel explain` takes one code; `%s` is left over", t->opt.args[1]);
   if (t->opt.n_args == 0) {
     if (t->opt.json) {
       print_json((PmDiagCode)0, PM_DIAG_COUNT, true);

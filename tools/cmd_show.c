@@ -88,7 +88,7 @@ static PmStatus *unknown_view(const char *name) {
     pm_buf_printf(&list, "%s%s", i ? ", " : "", views[i].name);
   }
   const char *near = name ? pm_did_you_mean(name, names, N_VIEWS) : NULL;
-  PmStatus *st = !name ? PM_STATUS(PM_ERR_USAGE, "`pmodel show` needs a view: %s", pm_buf_str(&list))
+  PmStatus *st = !name  ? PM_STATUS(PM_ERR_USAGE, "`pmodel show` needs a view: %s", pm_buf_str(&list))
                  : near ? PM_STATUS(PM_ERR_USAGE, "`pmodel show` has no view `%s`: did you mean `%s`?", name, near)
                         : PM_STATUS(PM_ERR_USAGE, "`pmodel show` has no view `%s`: %s", name, pm_buf_str(&list));
   pm_buf_deinit(&list);

@@ -20,7 +20,7 @@ typedef struct Train {
   const PmOutput *reports[MAX_REPORTS];  // the step's numbers: loss, grad_norm, lr, and what the model reports
   double values[MAX_REPORTS];
   int32_t n_reports;
-  int64_t tokens;  // a step
+  int64_t tokens;                          // a step
   double start, second_start, last_print;  // seconds; the second step begins when the first has warmed up
   double last_loss;
   bool tty;
@@ -100,8 +100,9 @@ static void show_start(const Train *tr) {
     return;
   }
   PmArena *a = &tr->t->arena;
-  printf("%s: %s parameters, plan %s: %s, %s a rank\n", p->model, pm_count_text(a, elements), p->plan ? p->plan : "(none)",
-         pm_mesh_text(a, p->n_mesh, p->mesh_name, p->mesh_size), pm_bytes_text(a, p->arena_bytes));
+  printf("%s: %s parameters, plan %s: %s, %s a rank\n", p->model, pm_count_text(a, elements),
+         p->plan ? p->plan : "(none)", pm_mesh_text(a, p->n_mesh, p->mesh_name, p->mesh_size),
+         pm_bytes_text(a, p->arena_bytes));
   printf("%s steps of %s tokens\n", pm_count_text(a, p->steps), pm_count_text(a, tr->tokens));
   fflush(stdout);
 }
@@ -119,7 +120,8 @@ static void print_step(const Train *tr, int64_t done, double at) {
   double left = seconds_a_step(tr, done, at) * (double)(steps - done);
   int64_t eta = (int64_t)(left + 0.5);
   printf("%sstep %*" PRId64 "/%" PRId64 "  loss %.4f  lr %.3g  grad_norm %.3g", tr->tty ? "\r" : "",
-         snprintf(NULL, 0, "%" PRId64, steps), done, steps, report(tr, "loss"), report(tr, "lr"), report(tr, "grad_norm"));
+         snprintf(NULL, 0, "%" PRId64, steps), done, steps, report(tr, "loss"), report(tr, "lr"),
+         report(tr, "grad_norm"));
   for (int32_t i = 0; i < tr->n_reports; i++) {
     const char *name = tr->reports[i]->name;
     bool known = strcmp(name, "loss") == 0 || strcmp(name, "lr") == 0 || strcmp(name, "grad_norm") == 0;
@@ -214,11 +216,13 @@ static PmStatus *non_finite(const Train *tr, int32_t i, int64_t done) {
   pm_buf_init(&text);
   for (int32_t k = 0; k < tr->n_reports; k++) put_number(&text, tr->reports[k]->name, tr->values[k]);
   if (done > 1) pm_buf_printf(&text, "; the loss of the step before was %.4g", tr->last_loss);
-  PmStatus *st = PM_STATUS(PM_ERR_NONFINITE,
-                           "`%s` is not finite at step %" PRId64 " (%s). The run stops, as every later step would be "
-                           "non-finite too. A lower learning rate, a longer warm-up or `clip` helps against a loss that "
-                           "runs away",
-                           tr->reports[i]->name, done, pm_buf_str(&text));
+  PmStatus *st =
+      PM_STATUS(PM_ERR_NONFINITE,
+                "`%s` is not finite at step %" PRId64
+                " (%s). The run stops, as every later step would be "
+                "non-finite too. A lower learning rate, a longer warm-up or `clip` helps against a loss that "
+                "runs away",
+                tr->reports[i]->name, done, pm_buf_str(&text));
   pm_buf_deinit(&text);
   return st;
 }
@@ -276,10 +280,11 @@ static PmStatus *count(Train *tr) {
     return NULL;
   }
   PmArena *a = &tr->t->arena;
-  printf("set-up and one step of one rank, counted and not run: %s kernel runs, %s matrix products, %s collectives (%s), "
-         "%.4g flop\n",
-         pm_count_text(a, c.steps[PM_STEP_KERNEL]), pm_count_text(a, c.steps[PM_STEP_DOT]), pm_count_text(a, colls),
-         pm_bytes_text(a, bytes), c.flops);
+  printf(
+      "set-up and one step of one rank, counted and not run: %s kernel runs, %s matrix products, %s collectives (%s), "
+      "%.4g flop\n",
+      pm_count_text(a, c.steps[PM_STEP_KERNEL]), pm_count_text(a, c.steps[PM_STEP_DOT]), pm_count_text(a, colls),
+      pm_bytes_text(a, bytes), c.flops);
   return NULL;
 }
 

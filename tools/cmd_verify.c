@@ -65,7 +65,8 @@ PmStatus *pm_cmd_verify(PmTool *t) {
   bool is_program;
   PM_TRY(pm_tool_is_program(path, &is_program));
   if (is_program && against) {
-    return PM_STATUS(PM_ERR_USAGE, "`--against=%s` needs the model; a run plan can be verified with `--static`", against);
+    return PM_STATUS(PM_ERR_USAGE, "`--against=%s` needs the model; a run plan can be verified with `--static`",
+                     against);
   }
   return is_program || t->opt.static_only ? pm_verify_static(t, path) : pm_verify_reference(t, path);
 }

@@ -38,7 +38,8 @@ static PmValueId only_operand(const PmNode *n) {
   return n->n_in > 0 ? n->in[0] : PM_NONE;
 }
 
-// The name that the reader knows: of the result, else of the operand, else of the one value that the operand is made of.
+// The name that the reader knows: of the result, else of the operand, else of the one value that the operand is made
+// of.
 static const char *value_name(const PmFn *f, const PmNode *n) {
   if (f->values[n->out].name) return f->values[n->out].name;
   for (PmValueId v = n->in[0]; v != PM_NONE;) {
@@ -49,7 +50,8 @@ static const char *value_name(const PmFn *f, const PmNode *n) {
   return NULL;
 }
 
-// The node's own place; what the step adds to the model has none, and then the parameter is to blame whose gradient it is.
+// The node's own place; what the step adds to the model has none, and then the parameter is to blame whose gradient it
+// is.
 static const PmLoc *cause(const PmModule *m, const PmNode *n, const char *name) {
   size_t len = name ? strlen(name) : 0;
   for (PmVarId v = 0; !n->loc.path && len > 3 && v < m->n_vars; v++) {

@@ -13,11 +13,11 @@ typedef struct PmCommRow {
   int64_t group;     // ranks that take part
   int64_t elements;  // of the larger side, on one rank
   int64_t bytes;
-  int64_t runs;       // in one step
-  const char *type;   // of the result, with its placement; NULL: unknown
-  const char *value;  // the named value that it makes or that it carries, or NULL
+  int64_t runs;        // in one step
+  const char *type;    // of the result, with its placement; NULL: unknown
+  const char *value;   // the named value that it makes or that it carries, or NULL
   const char *within;  // composite that it stands in ("xent"), or NULL
-  const char *loc;    // source place that caused it
+  const char *loc;     // source place that caused it
 } PmCommRow;
 
 typedef struct PmCommGroup {

@@ -13,8 +13,8 @@ static const char *const kind_texts[PM_CMP_COUNT] = {
 
 double pm_compare_bound(const PmCompare *c, PmCompareKind kind) { return kind == PM_CMP_INITIAL ? 0 : c->bound; }
 
-void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType *type, const double *a, const double *b,
-                int64_t n, double floor) {
+void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType *type, const double *a,
+                const double *b, int64_t n, double floor) {
   double scale = floor, worst = -1;
   int64_t at = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -28,8 +28,14 @@ void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType
   double error = worst <= 0 ? 0 : scale > 0 ? worst / scale : INFINITY;
   PmWorst *w = &c->worst[kind];
   if (w->tensors++ > 0 && error <= w->error) return;
-  *w = (PmWorst){.tensors = w->tensors, .error = error, .step = c->step, .path = path, .at = at, .type = *type,
-                 .plan = n > 0 ? a[at] : 0, .reference = n > 0 ? b[at] : 0};
+  *w = (PmWorst){.tensors = w->tensors,
+                 .error = error,
+                 .step = c->step,
+                 .path = path,
+                 .at = at,
+                 .type = *type,
+                 .plan = n > 0 ? a[at] : 0,
+                 .reference = n > 0 ? b[at] : 0};
 }
 
 bool pm_compare_ok(const PmCompare *c) {

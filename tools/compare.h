@@ -22,7 +22,7 @@ typedef struct PmWorst {
   double error;     // the largest
   int64_t step;     // where it is, from 1; 0: before the first
   const char *path;
-  int64_t at;       // global element
+  int64_t at;  // global element
   PmType type;
   double plan, reference;
 } PmWorst;
@@ -35,8 +35,8 @@ typedef struct PmCompare {
 } PmCompare;
 
 // a: the plan's numbers, b: the reference's. Numbers that are not finite on either side are infinitely wrong.
-void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType *type, const double *a, const double *b,
-                int64_t n, double floor);
+void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType *type, const double *a,
+                const double *b, int64_t n, double floor);
 double pm_compare_bound(const PmCompare *c, PmCompareKind kind);  // initial values must be equal
 bool pm_compare_ok(const PmCompare *c);
 void pm_compare_print(const PmCompare *c, PmArena *arena, FILE *to);

@@ -62,7 +62,10 @@ int main(int argc, char **argv) {
     pm_sources_init(&t.sources, &t.arena);
     t.diags = pm_diags_new(&t.arena, &t.sources);
     pm_diags_set_strict(t.diags, t.opt.strict);
-    t.passes = (PmPassCtx){.diags = t.diags, .sources = &t.sources, .verify = true, .dump_to = t.opt.dump_to,
+    t.passes = (PmPassCtx){.diags = t.diags,
+                           .sources = &t.sources,
+                           .verify = true,
+                           .dump_to = t.opt.dump_to,
                            .print_after = t.opt.print_ir_after};
     st = commands[t.opt.command](&t);
   }

@@ -127,7 +127,8 @@ PmStatus *pm_tool_check_print_after(const PmTool *t) {
   PmBuf names;
   pm_buf_init(&names);
   for (int32_t i = 0; pm_pass_at(i); i++) pm_buf_printf(&names, ", %s", pm_pass_at(i)->name);
-  PmStatus *st = PM_STATUS(PM_ERR_USAGE, "`--print-ir-after` has no pass `%s`: all, frontend%s", name, pm_buf_str(&names));
+  PmStatus *st =
+      PM_STATUS(PM_ERR_USAGE, "`--print-ir-after` has no pass `%s`: all, frontend%s", name, pm_buf_str(&names));
   pm_buf_deinit(&names);
   return st;
 }
@@ -194,7 +195,8 @@ PmStatus *pm_tool_check_ranks(const PmTool *t, const PmProgram *p) {
   if (want < 0) return PM_STATUS(PM_ERR_USAGE, "`--ranks` needs a positive number, not %" PRId64, want);
   if (p->n_mesh == 0) {
     return PM_STATUS(PM_ERR_USAGE,
-                     "`--ranks %" PRId64 "` needs a plan: without `--plan` or `--mesh` there is one rank, which no rule "
+                     "`--ranks %" PRId64
+                     "` needs a plan: without `--plan` or `--mesh` there is one rank, which no rule "
                      "divides anything over",
                      want);
   }

@@ -1,4 +1,5 @@
-// The functions that an entry function reaches, callers before callees and earlier calls first, with how often each runs.
+// The functions that an entry function reaches, callers before callees and earlier calls first, with how often each
+// runs.
 #ifndef PM_TOOLS_REACH_H
 #define PM_TOOLS_REACH_H
 

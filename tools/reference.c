@@ -120,7 +120,8 @@ static PmStatus *find_degrees(PmReference *r, PmVarId var) {
 }
 
 // ---- creation ------------------------------------------------------------------------------------------------------
-PmStatus *pm_reference_create(PmArena *arena, const PmPassCtx *ctx, const PmModule *m, uint64_t seed, PmReference *out) {
+PmStatus *pm_reference_create(PmArena *arena, const PmPassCtx *ctx, const PmModule *m, uint64_t seed,
+                              PmReference *out) {
   PmReference *r = out;
   *r = (PmReference){.declared = pm_module_clone(m, arena), .m = pm_module_clone(m, arena)};
   pm_arena_init(&r->scratch, 0);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/cpu/llvm_compiler.h"
 #include "base/checked.h"
+#include "codegen/cpu/llvm_compiler.h"
 #include "runtime/slices.h"
 #include "tools/table.h"
 
@@ -41,8 +41,10 @@ static PmStatus *check_memory(const PmTool *t, const PmProgram *p) {
   if (need <= have) return NULL;
   PmArena text;
   pm_arena_init(&text, 0);
-  PmStatus *st = PM_STATUS(PM_ERR_LIMIT, "%s rank%s of %s each need %s; this machine has %s (`pmodel show memory` says who "
-                           "needs it)", pm_count_text(&text, ranks), pm_plural(ranks), pm_bytes_text(&text, p->arena_bytes),
+  PmStatus *st = PM_STATUS(PM_ERR_LIMIT,
+                           "%s rank%s of %s each need %s; this machine has %s (`pmodel show memory` says who "
+                           "needs it)",
+                           pm_count_text(&text, ranks), pm_plural(ranks), pm_bytes_text(&text, p->arena_bytes),
                            pm_bytes_text(&text, need), pm_bytes_text(&text, have));
   pm_arena_deinit(&text);
   return st;

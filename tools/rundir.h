@@ -14,7 +14,8 @@ typedef struct PmRunDir {
 
 // Makes the folder and writes all but the metrics. USAGE when the folder holds a run already. `dir` may be NULL.
 // model: the file that was compiled or read.
-PM_MUST_CHECK PmStatus *pm_run_dir_open(PmTool *t, const char *dir, const char *model, const PmProgram *p, PmRunDir *out);
+PM_MUST_CHECK PmStatus *pm_run_dir_open(PmTool *t, const char *dir, const char *model, const PmProgram *p,
+                                        PmRunDir *out);
 // Appends one line.
 PM_MUST_CHECK PmStatus *pm_run_dir_metrics(const PmRunDir *d, const char *line);
 PM_MUST_CHECK PmStatus *pm_run_dir_close(PmRunDir *d);

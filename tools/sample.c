@@ -22,7 +22,8 @@ PmStatus *pm_sample_check(const PmProgram *p) {
   bool fits = logits->rank == x->rank + 1;
   for (int32_t i = 0; fits && i < x->rank; i++) fits = strcmp(logits->dims[i].axis, x->dims[i].axis) == 0;
   if (fits) return NULL;
-  return PM_STATUS(PM_ERR_INPUT, "`--sample` needs `logits` with the axes of `%s` and then that of the vocabulary", x->path);
+  return PM_STATUS(PM_ERR_INPUT, "`--sample` needs `logits` with the axes of `%s` and then that of the vocabulary",
+                   x->path);
 }
 
 // Each escape reads back, so that a text that holds one is no riddle.

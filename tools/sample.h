@@ -6,8 +6,8 @@
 
 // INPUT, with what is missing, when the program cannot be sampled from.
 PM_MUST_CHECK PmStatus *pm_sample_check(const PmProgram *p);
-// Prompt: the first half of the window that row 0 of step 0 reads. Appends both as readable text: bytes that do not print
-// are escaped ("\x0c"), tokens above 255 are written as "<1234>".
+// Prompt: the first half of the window that row 0 of step 0 reads. Appends both as readable text: bytes that do not
+// print are escaped ("\x0c"), tokens above 255 are written as "<1234>".
 PM_MUST_CHECK PmStatus *pm_sample(PmRun *r, int64_t n, PmBuf *out_prompt, PmBuf *out_text);
 
 #endif

@@ -24,7 +24,8 @@ static Count *count_calls(PmArena *arena, const PmProgram *p) {
 // "grid 512 x grid 64", then the loops of the body.
 static void put_axes(const PmKernel *k, PmBuf *out) {
   for (int32_t i = 0; i < k->n_outer; i++) {
-    pm_buf_printf(out, "%s%" PRId64 "%s", i ? " x " : "", k->outer[i], k->outer_kind[i] == PM_KA_SEQ ? " in order" : "");
+    pm_buf_printf(out, "%s%" PRId64 "%s", i ? " x " : "", k->outer[i],
+                  k->outer_kind[i] == PM_KA_SEQ ? " in order" : "");
   }
   for (int32_t i = 0; i < k->n_instrs; i++) {
     if (k->instrs[i].op == PM_I_LOOP) pm_buf_printf(out, "%sloop %" PRId64, out->len ? ", " : "", k->instrs[i].extent);
@@ -119,8 +120,8 @@ static void print_text(PmArena *arena, const PmProgram *p, const Count *counts) 
   int64_t n[PM_STEP_KIND_COUNT] = {0};
   const PmEntry *step = &p->entries[PM_ENTRY_STEP];
   for (int32_t i = 0; i < step->n_steps; i++) n[step->steps[i].kind]++;
-  printf("\na step: %" PRId64 " kernel runs, %" PRId64 " matrix products, %" PRId64 " collectives\n",
-         n[PM_STEP_KERNEL], n[PM_STEP_DOT], n[PM_STEP_COLL]);
+  printf("\na step: %" PRId64 " kernel runs, %" PRId64 " matrix products, %" PRId64 " collectives\n", n[PM_STEP_KERNEL],
+         n[PM_STEP_DOT], n[PM_STEP_COLL]);
 }
 
 PmStatus *pm_show_kernels(PmTool *t, const char *path) {

@@ -20,7 +20,8 @@ static void print_json(const PmPlanText *plan) {
 PmStatus *pm_show_plan(PmTool *t, const char *path) {
   bool is_program;
   PM_TRY(pm_tool_is_program(path, &is_program));
-  if (is_program) return PM_STATUS(PM_ERR_USAGE, "`%s` is a run plan; this needs the model that it was compiled from", path);
+  if (is_program)
+    return PM_STATUS(PM_ERR_USAGE, "`%s` is a run plan; this needs the model that it was compiled from", path);
   PmFrontendOptions options = pm_tool_frontend(t);
   PmPlanText plan = {0};
   PM_TRY(pm_frontend_plan(&t->arena, &t->names, &t->sources, t->diags, path, &options, &plan));

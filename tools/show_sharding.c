@@ -16,8 +16,8 @@ typedef struct View {
   PmTool *t;
   const PmModule *m;
   PmReach reach;
-  PmBuf text;    // scratch for types
-  Row *rows;     // in the order of the functions
+  PmBuf text;  // scratch for types
+  Row *rows;   // in the order of the functions
   int32_t n_rows, cap_rows;
   PmNameMap by_name;  // name -> its first row + 1; 0 for a variable
 } View;
@@ -51,8 +51,8 @@ static bool find_name(const View *v, const char *name, int32_t *out_row) {
   return id >= 0;
 }
 
-// What a function takes has been listed where it is made, unless nothing named it there; a value that is handed on under
-// its name is one value.
+// What a function takes has been listed where it is made, unless nothing named it there; a value that is handed on
+// under its name is one value.
 static bool is_listed(const View *v, const PmFn *f, PmValueId value) {
   const PmValue *x = &f->values[value];
   if (!x->name) return false;

@@ -1,9 +1,9 @@
 // `pmodel verify --against=reference`: the compiled plan next to the reference interpreter, step by step.
 //
-// Both sides start every step from the reference's variables and from inputs made by a counter, so that an error does not
-// grow from step to step and shows where it arises. Gradients are compared raw. Updates are compared from the plan's own
-// gradients, which are compared themselves: an optimizer that divides a rounding error by itself would else report the
-// gradient's rounding as an error of the update.
+// Both sides start every step from the reference's variables and from inputs made by a counter, so that an error does
+// not grow from step to step and shows where it arises. Gradients are compared raw. Updates are compared from the
+// plan's own gradients, which are compared themselves: an optimizer that divides a rounding error by itself would else
+// report the gradient's rounding as an error of the update.
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 typedef struct Verify {
   PmTool *t;
-  PmModule *m;      // of the plan
+  PmModule *m;  // of the plan
   PmProgram *p;
   PmRun run;
   PmReference ref;
@@ -229,8 +229,9 @@ static void print_text(Verify *v, int64_t steps) {
   printf("%s, plan %s: %s, %" PRId64 " step%s against the reference interpreter\n", v->p->model,
          v->p->plan ? v->p->plan : "(none)", pm_mesh_text(a, v->p->n_mesh, v->p->mesh_name, v->p->mesh_size), steps,
          pm_plural(steps));
-  printf("error = max |plan - reference| / max(max |reference|, floor); every step starts from the reference's parameters "
-         "and states,\nand updates are compared from the plan's own gradients\n\n");
+  printf(
+      "error = max |plan - reference| / max(max |reference|, floor); every step starts from the reference's parameters "
+      "and states,\nand updates are compared from the plan's own gradients\n\n");
   pm_compare_print(&v->cmp, a, stdout);
   printf("\nmemory of each rank: predicted %s bytes, highest byte touched %s: %s\n",
          pm_count_text(a, v->memory.arena_bytes), pm_count_text(a, v->memory.touched_bytes),
@@ -273,7 +274,8 @@ static void match_vars(Verify *v) {
 PmStatus *pm_verify_reference(PmTool *t, const char *path) {
   int64_t steps = t->opt.steps == 0 ? DEFAULT_STEPS : t->opt.steps;
   if (steps < 0) return PM_STATUS(PM_ERR_USAGE, "`--steps` needs a positive number");
-  if (strcmp(t->opt.target, "null") == 0) return PM_STATUS(PM_ERR_USAGE, "`--target null` computes no numbers to verify");
+  if (strcmp(t->opt.target, "null") == 0)
+    return PM_STATUS(PM_ERR_USAGE, "`--target null` computes no numbers to verify");
   Verify v = {.t = t};
   pm_arena_init(&v.scratch, 0);
   PmStatus *st = compile_plan(&v, path);

@@ -58,9 +58,12 @@ static double random_value(uint64_t *seed, const PmType *t, const PmModule *m) {
   *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   const double u = (double)(*seed >> 11) / 9007199254740992.0;
   switch (t->dtype) {
-    case PM_BOOL: return u < 0.5;
-    case PM_I32: return t->index_of == PM_NONE ? floor(u * 9) - 4 : floor(u * (double)(pm_axis_size(m, t->index_of) + 1)) - 1;
-    default: return (double)(float)(2 * u - 1);
+    case PM_BOOL:
+      return u < 0.5;
+    case PM_I32:
+      return t->index_of == PM_NONE ? floor(u * 9) - 4 : floor(u * (double)(pm_axis_size(m, t->index_of) + 1)) - 1;
+    default:
+      return (double)(float)(2 * u - 1);
   }
 }
 
@@ -88,7 +91,8 @@ static double element(const void *data, int64_t i, PmDtype d) {
   return d == PM_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-static void compare(Fixture *fx, const PmType *t, const PmTensor *want, const void *got, const char *name, double tolerance) {
+static void compare(Fixture *fx, const PmType *t, const PmTensor *want, const void *got, const char *name,
+                    double tolerance) {
   const int64_t n = elements(fx->m, t);
   double *w = PM_NEW_N(&fx->arena, double, n + 1), most = 1;
   PmTensor whole = *want;
@@ -110,7 +114,8 @@ void fixture_compare(Fixture *fx, double tolerance) {
   const PmSessionOptions options = {.device = "interp", .threads = 1, .seed = 1, .poison = true, .deadline_s = 20};
   must(pm_session_create(fx->p, &options, &s));
   must(pm_session_init(s));
-  PmTensor *in = PM_NEW_N(&fx->arena, PmTensor, f->n_params + 1), *out = PM_NEW_N(&fx->arena, PmTensor, f->n_results + 1);
+  PmTensor *in = PM_NEW_N(&fx->arena, PmTensor, f->n_params + 1),
+           *out = PM_NEW_N(&fx->arena, PmTensor, f->n_results + 1);
   uint64_t seed = 7;
   for (int32_t i = 0; i < f->n_params; i++) {
     const PmType *t = &f->values[i].type;

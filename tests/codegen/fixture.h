@@ -2,8 +2,8 @@
 #ifndef PM_TESTS_CODEGEN_FIXTURE_H
 #define PM_TESTS_CODEGEN_FIXTURE_H
 
-#include "harness.h"
 #include "codegen/codegen.h"
+#include "harness.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 
@@ -18,8 +18,8 @@ typedef struct Fixture {
 // ..., its results reports `r0`, `r1`, ... Compiles and validates.
 void fixture_compile(Fixture *fx, const char *text);
 void fixture_deinit(Fixture *fx);
-// Runs the step once from random variables, on the program and in the interpreter, and compares all reports and variables
-// within `tolerance`, relative to the largest element (at least 1).
+// Runs the step once from random variables, on the program and in the interpreter, and compares all reports and
+// variables within `tolerance`, relative to the largest element (at least 1).
 void fixture_compare(Fixture *fx, double tolerance);
 // All of it.
 void check(const char *text, double tolerance);

@@ -20,7 +20,8 @@ static void check_plan(const PmLive *live, int32_t n, int64_t peak, int64_t boun
     if (live[i].offset + aligned(live[i].bytes) > highest) highest = live[i].offset + aligned(live[i].bytes);
     for (int32_t k = 0; k < i; k++) {
       const bool meet = live[i].first <= live[k].last && live[k].first <= live[i].last;
-      const bool overlap = live[i].offset < live[k].offset + live[k].bytes && live[k].offset < live[i].offset + live[i].bytes;
+      const bool overlap =
+          live[i].offset < live[k].offset + live[k].bytes && live[k].offset < live[i].offset + live[i].bytes;
       assert_false(meet && overlap);
     }
   }

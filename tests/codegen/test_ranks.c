@@ -6,10 +6,11 @@
 static void test_column_then_row(void **state) {
   (void)state;
   Fixture fx;
-  fixture_compile(&fx, HEAD
-                  "fn f body {\nparam %0 : f32[b:4/y, e:8]\nparam %1 : f32[e:8, f:8/x]\nparam %2 : f32[f:8/x, h:4]\n"
-                  "%3 = dot[e](%0, %1) : f32[b:4/y, f:8/x]\n%4 = map.tanh(%3) : f32[b:4/y, f:8/x]\n"
-                  "%5 = dot[f](%4, %2) : f32[b:4/y, h:4]{+x}\n%6 = all_reduce.sum[/ x](%5) : f32[b:4/y, h:4]\nreturn %6, %3\n}\n");
+  fixture_compile(
+      &fx, HEAD
+      "fn f body {\nparam %0 : f32[b:4/y, e:8]\nparam %1 : f32[e:8, f:8/x]\nparam %2 : f32[f:8/x, h:4]\n"
+      "%3 = dot[e](%0, %1) : f32[b:4/y, f:8/x]\n%4 = map.tanh(%3) : f32[b:4/y, f:8/x]\n"
+      "%5 = dot[f](%4, %2) : f32[b:4/y, h:4]{+x}\n%6 = all_reduce.sum[/ x](%5) : f32[b:4/y, h:4]\nreturn %6, %3\n}\n");
   assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_COLL), 1);
   assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_KERNEL), 1);
   const PmColl *c = fx.p->entries[PM_ENTRY_STEP].steps[3].u.coll;
@@ -20,40 +21,44 @@ static void test_column_then_row(void **state) {
 
 static void test_moves(void **state) {
   (void)state;
-  check(HEAD "fn f body {\nparam %0 : f32[b:4/y+x, e:8]\n"
-             "%1 = all_gather[b / x](%0) : f32[b:4/y, e:8]\n%2 = all_gather[b / y+x](%0) : f32[b:4, e:8]\n"
-             "%3 = all_to_all[b -> e / x](%0) : f32[b:4/y, e:8/x]\n%4 = all_to_all[b -> e / y+x](%0) : f32[b:4, e:8/y+x]\n"
-             "%5 = slice[e / x](%1) : f32[b:4/y, e:8/x]\n%6 = all_gather[e / x](%3) : f32[b:4/y, e:8]\n"
-             "%7 = map.add(%6, %1) : f32[b:4/y, e:8]\nreturn %1, %2, %3, %4, %5, %6, %7\n}\n",
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4/y+x, e:8]\n"
+        "%1 = all_gather[b / x](%0) : f32[b:4/y, e:8]\n%2 = all_gather[b / y+x](%0) : f32[b:4, e:8]\n"
+        "%3 = all_to_all[b -> e / x](%0) : f32[b:4/y, e:8/x]\n%4 = all_to_all[b -> e / y+x](%0) : f32[b:4, e:8/y+x]\n"
+        "%5 = slice[e / x](%1) : f32[b:4/y, e:8/x]\n%6 = all_gather[e / x](%3) : f32[b:4/y, e:8]\n"
+        "%7 = map.add(%6, %1) : f32[b:4/y, e:8]\nreturn %1, %2, %3, %4, %5, %6, %7\n}\n",
         0);
 }
 
 static void test_reduce_scatter(void **state) {
   (void)state;
-  check(HEAD "fn f body {\nparam %0 : f32[b:4/x, e:8]\nparam %1 : f32[b:4/x, h:4]\n%2 = dot[b](%0, %1) : f32[e:8, h:4]{+x}\n"
-             "%3 = reduce_scatter.sum[h / x](%2) : f32[e:8, h:4/x]\n%4 = reduce_scatter.sum[e / x](%2) : f32[e:8/x, h:4]\n"
-             "%5 = reduce.max[b](%0) : f32[e:8]{max x}\n%6 = all_reduce.max[/ x](%5) : f32[e:8]\nreturn %3, %4, %6\n}\n",
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4/x, e:8]\nparam %1 : f32[b:4/x, h:4]\n%2 = dot[b](%0, %1) : f32[e:8, h:4]{+x}\n"
+        "%3 = reduce_scatter.sum[h / x](%2) : f32[e:8, h:4/x]\n%4 = reduce_scatter.sum[e / x](%2) : f32[e:8/x, h:4]\n"
+        "%5 = reduce.max[b](%0) : f32[e:8]{max x}\n%6 = all_reduce.max[/ x](%5) : f32[e:8]\nreturn %3, %4, %6\n}\n",
         1e-5);
 }
 
 static void test_vocabulary(void **state) {
   (void)state;
-  check(HEAD "fn f body {\nparam %0 : f32[v:8/x, e:8]\nparam %1 : i32<v>[b:4/y]\nparam %2 : f32[b:4/y, v:8/x]\n"
-             "%3 = index[v](%0, %1) : f32[b:4/y, e:8]{+x}\n%4 = all_reduce.sum[/ x](%3) : f32[b:4/y, e:8]\n"
-             "%5 = scatter_add[v](%1, %4) : f32[v:8/x, e:8]{+y}\n%6 = all_reduce.sum[/ y](%5) : f32[v:8/x, e:8]\n"
-             "%7 = reduce.sum[e](%4) : f32[b:4/y]\n%8 = scatter_add[v](%1, %7) : f32[b:4/y, v:8/x]\n"
-             "%9 = map.add(%8, %2) : f32[b:4/y, v:8/x]\nreturn %4, %6, %9\n}\n",
+  check(HEAD
+        "fn f body {\nparam %0 : f32[v:8/x, e:8]\nparam %1 : i32<v>[b:4/y]\nparam %2 : f32[b:4/y, v:8/x]\n"
+        "%3 = index[v](%0, %1) : f32[b:4/y, e:8]{+x}\n%4 = all_reduce.sum[/ x](%3) : f32[b:4/y, e:8]\n"
+        "%5 = scatter_add[v](%1, %4) : f32[v:8/x, e:8]{+y}\n%6 = all_reduce.sum[/ y](%5) : f32[v:8/x, e:8]\n"
+        "%7 = reduce.sum[e](%4) : f32[b:4/y]\n%8 = scatter_add[v](%1, %7) : f32[b:4/y, v:8/x]\n"
+        "%9 = map.add(%8, %2) : f32[b:4/y, v:8/x]\nreturn %4, %6, %9\n}\n",
         1e-5);
 }
 
 // Positions are global: inline, from a table, and in both at once.
 static void test_positions(void **state) {
   (void)state;
-  check(HEAD "fn f body {\nparam %0 : f32[b:4/y, e:8/x]\n%1 = pos[e] : f64[e:8/x]\n%2 = const 3 : f64[]\n"
-             "%3 = broadcast(%2) : f64[e:8/x]\n%4 = map.ge(%1, %3) : bool[e:8/x]\n%5 = broadcast(%4) : bool[b:4/y, e:8/x]\n"
-             "%6 = map.neg(%0) : f32[b:4/y, e:8/x]\n%7 = map.where(%5, %0, %6) : f32[b:4/y, e:8/x]\n"
-             "%8 = map.sin(%1) : f64[e:8/x]\n%9 = cast(%8) : f32[e:8/x]\n%10 = broadcast(%9) : f32[b:4/y, e:8/x]\n"
-             "%11 = map.mul(%7, %10) : f32[b:4/y, e:8/x]\nreturn %11, %1\n}\n",
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4/y, e:8/x]\n%1 = pos[e] : f64[e:8/x]\n%2 = const 3 : f64[]\n"
+        "%3 = broadcast(%2) : f64[e:8/x]\n%4 = map.ge(%1, %3) : bool[e:8/x]\n%5 = broadcast(%4) : bool[b:4/y, e:8/x]\n"
+        "%6 = map.neg(%0) : f32[b:4/y, e:8/x]\n%7 = map.where(%5, %0, %6) : f32[b:4/y, e:8/x]\n"
+        "%8 = map.sin(%1) : f64[e:8/x]\n%9 = cast(%8) : f32[e:8/x]\n%10 = broadcast(%9) : f32[b:4/y, e:8/x]\n"
+        "%11 = map.mul(%7, %10) : f32[b:4/y, e:8/x]\nreturn %11, %1\n}\n",
         1e-6);
 }
 

@@ -1,0 +1,28 @@
+# Two compiles give the same bytes; the text form reads back to them; a run plan trains and is safe as it is.
+. "$(dirname "$0")/lib.sh"
+
+for file in "$EXAMPLES"/*.pmodel; do
+  name=$(basename "$file" .pmodel)
+  for plan in "" $(sed -nE 's/^plan ([a-z0-9_]+).*/\1/p' "$file"); do
+    x=$name.$plan
+    expect 0 compile "$file" ${plan:+--plan $plan} -o "$x.1.prun"
+    expect 0 compile "$file" ${plan:+--plan $plan} -o "$x.2.prun"
+    cmp "$x.1.prun" "$x.2.prun" || complain "$x: two compiles differ"
+    expect 0 compile "$x.1.prun" --text -o "$x.txt"
+    says "$x.txt" '^pmodel.prun'
+    expect 0 compile "$x.txt" -o "$x.3.prun"
+    cmp "$x.1.prun" "$x.3.prun" || complain "$x: the text form reads back to another plan"
+    expect 0 verify --static "$x.1.prun"
+    says out 'safe on'
+    rm -f "$x".*
+  done
+done
+
+expect 0 compile "$EXAMPLES/mlp.pmodel" --plan dp2 --steps 3 -o mlp.prun
+expect 0 train mlp.prun
+says out 'step 3/3  loss'
+expect 0 compile "$EXAMPLES/mlp.pmodel" --json -o mlp.prun
+says out '"arena_bytes": [0-9]+'
+expect 0 compile "$EXAMPLES/mlp.pmodel" -o -
+cmp out mlp.prun || complain "-o - writes something else"
+done_testing

@@ -1,0 +1,28 @@
+# Every dump of every example after every pass reads back to itself.
+. "$(dirname "$0")/lib.sh"
+
+for file in "$EXAMPLES"/*.pmodel; do
+  name=$(basename "$file" .pmodel)
+  for plan in "" $(sed -nE 's/^plan ([a-z0-9_]+).*/\1/p' "$file"); do
+    dir=$name.$plan
+    rm -rf "$dir"
+    expect 0 compile "$file" ${plan:+--plan $plan} -o x.prun --dump-to="$dir"
+    n=0
+    for dump in "$dir"/*.pir; do
+      expect 0 opt "$dump" -o back.pir
+      cmp "$dump" back.pir || complain "$dump reads back to something else"
+      n=$((n + 1))
+    done
+    [ "$n" -eq 7 ] || complain "$dir has $n dumps, expected one of the frontend and one of each of six passes"
+  done
+done
+
+# Passes run on text, as they ran in the pipeline.
+expect 0 opt gpt_tiny.tp2/00-frontend.pir --passes=simplify,differentiate,simplify,place,partition,simplify -o all.pir
+cmp all.pir "$(printf '%s\n' gpt_tiny.tp2/*.pir | tail -1)" || complain "the passes give something else on text"
+expect 0 check "$EXAMPLES/mlp.pmodel" --print-ir-after=frontend
+says err '^# after frontend'
+expect 2 opt all.pir --passes=place
+expect 2 opt all.pir --passes=plaec
+says err 'did you mean `place`'
+done_testing

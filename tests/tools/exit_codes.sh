@@ -1,0 +1,93 @@
+# The exit code and the message of each kind of bad input. Answers go to stdout, everything else to stderr.
+. "$(dirname "$0")/lib.sh"
+mlp=$EXAMPLES/mlp.pmodel
+
+# 2: usage
+expect 2 frobnicate
+says err 'unknown command'
+expect 2 check
+says err 'needs a file'
+expect 2 check a.pmodel b.pmodel
+says err 'left over'
+expect 2 show
+says err 'needs a view'
+expect 2 show parms "$mlp"
+says err 'did you mean `params`'
+expect 2 compile "$mlp"
+says err 'needs `-o FILE`'
+expect 2 check "$mlp" --print-ir-after=nothing
+says err 'has no pass'
+expect 2 train "$mlp" --ranks 2
+says err 'needs a plan'
+expect 2 train "$mlp" --plan dp2 --ranks 4
+says err 'mesh data=2, which has 2 ranks'
+expect 2 train "$mlp" --steps=-1
+expect 2 explain E9999
+silent out
+
+# 3: environment
+expect 3 check nosuch.pmodel
+says err 'cannot read `nosuch.pmodel`'
+expect 3 compile "$mlp" -o nosuch/x.prun
+says err 'cannot write'
+expect 3 train "$mlp" --steps 2 --data nosuch.bin
+says err 'nosuch.bin'
+
+# 1: the input is wrong; the diagnostic stands on stderr once, and nothing on stdout
+cat >bad.pmodel <<'END'
+pmodel 1
+import "std"
+axis a = 4
+model m {
+  input x[a, b] in a
+  minimize mean[a](foo(x))
+}
+END
+expect 1 check bad.pmodel
+silent out
+says err '^bad.pmodel:5:14: error\[E0202\]'
+says err '^bad.pmodel:6:20: error\[E0201\]'
+[ "$(grep -c 'E0202' err)" -eq 1 ] || complain "the diagnostic stands there more than once"
+if grep -q '^pmodel: error' err; then complain "a status repeats what the diagnostics said"; fi
+expect 1 check bad.pmodel --diagnostics=json
+[ "$(grep -c '^{.*}$' err)" -eq 2 ] || complain "expected two JSON lines: $(cat err)"
+if grep -qv '^{.*}$' err; then complain "a line is no JSON object: $(cat err)"; fi
+expect 2 check --diagnostics=json
+says err '^\{"level":"error","message":".*","exit":2\}$'
+expect 1 check "$mlp" --plan tp2 --mesh tensor=3
+says err 'E0412'
+expect 1 check "$mlp" --plan nosuch
+expect 1 opt bad.pmodel
+says err 'bad.pmodel:1'
+
+# a warning is an error under --strict only
+expect 0 check "$mlp" --plan dp2 --shard 'seqq -> data'
+says err 'warning\[W0407\]'
+says out 'well formed'
+expect 1 check "$mlp" --plan dp2 --shard 'seqq -> data' --strict
+
+# a run plan is damaged, or asked for what only a model has
+expect 0 compile "$mlp" --plan dp2 -o x.prun
+silent out
+head -c 2000 x.prun >cut.prun
+expect 1 verify cut.prun
+{ head -c 4000 x.prun; printf 'X'; tail -c +4002 x.prun; } >flipped.prun
+expect 1 verify flipped.prun
+expect 2 show graph x.prun
+expect 2 show memory x.prun --plan dp2
+expect 2 verify x.prun --against=reference
+expect 2 verify "$mlp" --against=reference --static
+
+# 4: a limit
+expect 4 train "$EXAMPLES/llama3_8b.pmodel" --steps 1
+says err 'this machine has'
+
+# 81: the numbers run away
+expect 81 train "$mlp" --steps 20 --set train.lr=1e30
+says err 'not finite at step [0-9]+'
+
+expect 0 explain E0412
+says out '^E0412 \(error\)'
+expect 0 explain e0412 --json
+says out '"code": "E0412"'
+done_testing

@@ -1,0 +1,57 @@
+# The views of a model and of its run plan.
+. "$(dirname "$0")/lib.sh"
+gpt=$EXAMPLES/gpt_tiny.pmodel
+
+expect 0 show params "$EXAMPLES/gpt2.pmodel"
+says out '^total +124,475,904 +497,903,616$'
+expect 0 show params "$EXAMPLES/llama3_8b.pmodel"
+says out '^total +8,030,261,248 '
+expect 0 show params "$EXAMPLES/llama3_8b.pmodel" --json
+says out '"elements": 8030261248'
+expect 0 show params "$gpt"
+says out '^layer.attn.wq +f32\[layer:4, embed:128, heads:4, hdim:32\] +65,536 +262,144$'
+expect 0 compile "$gpt" --plan tp2 -o gpt.prun
+expect 0 show params gpt.prun
+expect 0 show axes "$gpt"
+says out '^embed +128 +.*gpt_tiny.pmodel:5'
+expect 0 show graph "$gpt"
+says out '^module logical'
+cp out graph.pir
+expect 0 opt graph.pir
+cmp out graph.pir || complain "show graph prints text that reads back to something else"
+
+expect 0 show plan "$gpt"
+says out 'no plan: one rank'
+expect 0 show plan "$gpt" --plan tp2 --shard 'batch -> tensor'
+says out '^shard batch -> tensor +# --shard'
+says out '^shard heads, ff -> tensor +# .*gpt_tiny.pmodel:[0-9]+:'
+
+expect 0 show sharding "$gpt" --plan dp2_tp2
+says out '^  layer.attn.wq +param +f32\[layer:4, embed:128, heads:4/tensor, hdim:32\] +heads: shard heads, ff -> tensor'
+says out '^  layer.attn.q +f32\[batch:8/data, seq:64, heads:4/tensor, hdim:32\] +batch: shard batch -> data; heads: '
+expect 0 show sharding "$gpt" --plan dp2_tp2 --json
+
+for file in "$gpt" gpt.prun; do
+  plan=()
+  [ "$file" = gpt.prun ] || plan=(--plan tp2)
+  expect 0 show memory "$file" "${plan[@]}"
+  says out '^  param +20 +[0-9,]+ +[0-9,]+$'
+  says out 'arena / bound = 1\.0[01]'
+  cp out memory."$(basename "$file")"
+  expect 0 show memory "$file" "${plan[@]}" --json
+  arena=$(number "$(grep '"arena_bytes"' out)" arena_bytes)
+  peak=$(number "$(grep '"bytes"' out | head -1)" bytes)
+  live=$(number "$(grep '"live_bytes"' out)" live_bytes)
+  [ "$peak" -eq "$live" ] || complain "the peak of the view ($peak) is not the plan's bound ($live)"
+  [ $((arena * 100)) -le $((live * 102)) ] || complain "arena $arena, bound $live"
+  expect 0 show kernels "$file" "${plan[@]}"
+  says out '^a step: [0-9]+ kernel runs, [0-9]+ matrix products, [0-9]+ collectives$'
+  cp out kernels."$(basename "$file")"
+  expect 0 show kernels "$file" "${plan[@]}" --json
+done
+cmp memory.gpt_tiny.pmodel memory.gpt.prun || complain "a plan and its file have other memory"
+cmp kernels.gpt_tiny.pmodel kernels.gpt.prun || complain "a plan and its file have other kernels"
+
+expect 0 check "$gpt" --plan tp2 --json
+says out '"elements": 834304'
+done_testing
