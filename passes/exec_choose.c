@@ -1,6 +1,6 @@
 // How a node runs on one device: which mesh axes split each of its factors. Results ask for the splits that `place`
-// gave them; summed factors take what their operands have. A mesh axis wanted by two factors goes to the one on whose
-// side more elements already lie that way.
+// gave them; summed factors take what their operands have. A mesh axis wanted by two factors goes to the one along
+// which more elements of operands already lie.
 #include "passes/partial_cut.h"
 
 static double elements(const PmModule *m, const PmType *t) {
@@ -24,18 +24,25 @@ static PmSplit summed_split(const PmModule *m, const PmFn *f, const PmNode *n, c
   return best;
 }
 
-// Elements that already lie split by `mesh` along this factor.
-static double at_home(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *fac, int32_t mesh) {
+// Elements of operands (or results) that already lie split by `mesh` along this factor.
+static double at_home(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *fac, int32_t mesh,
+                      bool results) {
   double sum = 0;
-  for (int32_t i = 0; i < n->n_in; i++) {
-    const PmType *t = &f->values[n->in[i]].type;
-    if (fac->in_dim[i] >= 0 && pm_split_has(&t->dims[fac->in_dim[i]].split, mesh)) sum += elements(m, t);
-  }
-  for (int32_t i = 0; i < n->n_out; i++) {
-    const PmType *t = &f->values[n->out + i].type;
-    if (fac->out_dim[i] >= 0 && pm_split_has(&t->dims[fac->out_dim[i]].split, mesh)) sum += elements(m, t);
+  for (int32_t i = 0; i < (results ? n->n_out : n->n_in); i++) {
+    const PmType *t = &f->values[results ? n->out + i : n->in[i]].type;
+    int32_t dim = results ? fac->out_dim[i] : fac->in_dim[i];
+    if (dim >= 0 && pm_split_has(&t->dims[dim].split, mesh)) sum += elements(m, t);
   }
   return sum;
+}
+
+// A table stays where its rows are: it is not gathered to look rows up, nor reduced whole to keep some. Then operands
+// count first: a result that is wanted split can still be scattered as it is reduced.
+static bool better(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *a, const PmFactor *b,
+                   int32_t mesh) {
+  if (a->rows != b->rows) return a->rows;
+  double x = at_home(m, f, n, a, mesh, false), y = at_home(m, f, n, b, mesh, false);
+  return x != y ? x > y : at_home(m, f, n, a, mesh, true) > at_home(m, f, n, b, mesh, true);
 }
 
 static void cut_at(PmSplit *s, int32_t mesh) {
@@ -51,9 +58,9 @@ static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e,
       winner = i;
       continue;
     }
-    bool better = at_home(m, f, n, &e->factors.items[i], mesh) > at_home(m, f, n, &e->factors.items[winner], mesh);
-    cut_at(&e->split[better ? winner : i], mesh);
-    if (better) winner = i;
+    bool wins = better(m, f, n, &e->factors.items[i], &e->factors.items[winner], mesh);
+    cut_at(&e->split[wins ? winner : i], mesh);
+    if (wins) winner = i;
   }
 }
 

@@ -2,11 +2,12 @@
 //
 // 1. Every call gets a callee of its own, so that one value has one placement (passes/tree.h).
 // 2. The plan's rules fire on variables and on block-level results (place_rules.c). What they decide is final.
-// 3. Propagation fills what they leave open, along factors (shard_rules.h) and across calls, to a fixed point: first
-// only
-//    from operands to results, then in all directions. Going forward first keeps the choice of a producer over that of
-//    a consumer, so that a value that several others read is split as it comes. A value takes of its neighbour's split
-//    the longest prefix that its own other dims leave free and that divides.
+// 3. Propagation fills what they leave open, along factors (shard_rules.h) and across calls: rule by rule in the plan's
+//    order, so that of two splits that meet in an open value the earlier rule's wins; for each rule in three fixed
+//    points: along pointwise ops and views in both directions, so that `dot(x, w) + b` is split as its named sum is;
+//    then along all ops from operands to results; then in all directions. Forward before backward keeps the choice of a
+//    producer over that of a consumer, so that a value that several others read is split as it comes. A value takes of
+//    its neighbour's split the longest prefix that its own other dims leave free and that divides.
 // 4. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
 #include <string.h>
 
@@ -25,6 +26,7 @@ typedef struct Member {
 typedef struct Group {
   int32_t first, n;  // members
   const char *what;  // for `why`
+  bool near;         // of a pointwise op or a view
 } Group;
 
 typedef struct Place {
@@ -39,9 +41,9 @@ typedef struct Place {
   int32_t n_groups, cap_groups;
 } Place;
 
-static void open_group(Place *p, const char *what) {
+static void open_group(Place *p, const char *what, bool near) {
   p->groups = pm_grow(&p->scratch, p->groups, p->n_groups, &p->cap_groups, sizeof *p->groups);
-  p->groups[p->n_groups++] = (Group){.first = p->n_members, .n = 0, .what = what};
+  p->groups[p->n_groups++] = (Group){.first = p->n_members, .n = 0, .what = what, .near = near};
 }
 
 static void add_member(Place *p, int32_t slot, int32_t dim, bool is_out) {
@@ -55,7 +57,7 @@ static void node_groups(Place *p, const PmTreeFn *t, const PmFn *f, const PmNode
   for (int32_t i = 0; i < factors.n; i++) {
     const PmFactor *fac = &factors.items[i];
     if (fac->kind == PM_FACTOR_WHOLE) continue;
-    open_group(p, pm_op_name(n->op));
+    open_group(p, pm_op_name(n->op), n->op == PM_OP_map || (pm_op_flags(n->op) & PM_F_LINEAR));
     for (int32_t k = 0; k < n->n_in; k++)
       if (fac->in_dim[k] >= 0) add_member(p, pm_slot(t, n->in[k]), fac->in_dim[k], false);
     for (int32_t k = 0; k < n->n_out; k++)
@@ -66,7 +68,7 @@ static void node_groups(Place *p, const PmTreeFn *t, const PmFn *f, const PmNode
 // Links two values dim by dim; `skip` leading dims of the first have no partner (the repeat axis).
 static void link_slots(Place *p, int32_t a, bool a_out, int32_t b, bool b_out, int32_t skip_a, int32_t skip_b) {
   for (int32_t d = skip_a; d < p->types[a]->rank; d++) {
-    open_group(p, "call");
+    open_group(p, "call", false);
     add_member(p, a, d, a_out);
     add_member(p, b, d - skip_a + skip_b, b_out);
   }
@@ -127,19 +129,30 @@ static void collect_groups(Place *p) {
 
 static bool is_decided(const Place *p, const Member *mem) { return p->slots[mem->slot].decided >> mem->dim & 1; }
 
-// One group: the first decided member with a split (operands first) gives it to the undecided ones. Only splits travel:
-// that a rule closed an axis of one value says nothing of its neighbours.
-static bool spread(Place *p, const Group *g, bool forward_only) {
+// The member whose split goes to the group: of the earliest rule up to `last_rule`, operands before results. Only
+// splits travel: that a rule closed an axis of one value says nothing of its neighbours.
+static const Member *source_of(const Place *p, const Group *g, bool forward_only, int32_t last_rule) {
   const Member *from = NULL;
-  for (int32_t pass = 0; pass < (forward_only ? 1 : 2) && !from; pass++) {
-    for (int32_t i = 0; i < g->n && !from; i++) {
+  int32_t best = last_rule + 1;
+  for (int32_t pass = 0; pass < (forward_only ? 1 : 2); pass++) {
+    for (int32_t i = 0; i < g->n; i++) {
       const Member *mem = &p->members[g->first + i];
-      if (mem->is_out == (pass == 1) && is_decided(p, mem) && p->slots[mem->slot].split[mem->dim].n > 0) from = mem;
+      const PmPlaced *s = &p->slots[mem->slot];
+      if (mem->is_out != (pass == 1) || !is_decided(p, mem) || s->split[mem->dim].n == 0) continue;
+      if (s->rule[mem->dim] >= best) continue;
+      best = s->rule[mem->dim];
+      from = mem;
     }
   }
+  return from;
+}
+
+static bool spread(Place *p, const Group *g, bool forward_only, int32_t last_rule) {
+  const Member *from = source_of(p, g, forward_only, last_rule);
   if (!from) return false;
   bool changed = false;
-  PmSplit want = p->slots[from->slot].split[from->dim];
+  const PmPlaced *source = &p->slots[from->slot];
+  PmSplit want = source->split[from->dim];
   for (int32_t i = 0; i < g->n; i++) {
     const Member *mem = &p->members[g->first + i];
     if (is_decided(p, mem) || (forward_only && !mem->is_out)) continue;
@@ -148,21 +161,29 @@ static bool spread(Place *p, const Group *g, bool forward_only) {
     if (got.n == 0) continue;
     to->decided = (uint16_t)(to->decided | 1u << mem->dim);
     to->split[mem->dim] = got;
-    to->why[mem->dim] = p->slots[from->slot].why[from->dim];
+    to->why[mem->dim] = source->why[from->dim];
+    to->rule[mem->dim] = source->rule[from->dim];
     to->by[mem->dim] = g->what;
     changed = true;
   }
   return changed;
 }
 
+// One round over the groups: forward in order, then, if nothing moved, in all directions from the end.
+static bool round_of(Place *p, bool near_only, bool forward_only, int32_t last_rule) {
+  bool changed = false;
+  for (int32_t i = 0; i < p->n_groups; i++)
+    if (p->groups[i].near || !near_only) changed |= spread(p, &p->groups[i], true, last_rule);
+  for (int32_t i = p->n_groups - 1; !forward_only && !changed && i >= 0; i--)
+    if (p->groups[i].near || !near_only) changed |= spread(p, &p->groups[i], false, last_rule);
+  return changed;
+}
+
 static void propagate(Place *p) {
-  for (int32_t level = 0; level < 2; level++) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (int32_t i = 0; i < p->n_groups; i++) changed |= spread(p, &p->groups[i], true);
-      for (int32_t i = p->n_groups - 1; level == 1 && !changed && i >= 0; i--)
-        changed |= spread(p, &p->groups[i], false);
-    }
+  for (int32_t rule = 0; rule < p->m->n_rules; rule++) {
+    while (round_of(p, true, false, rule)) continue;
+    while (round_of(p, false, true, rule)) continue;
+    while (round_of(p, false, false, rule)) continue;
   }
 }
 

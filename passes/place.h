@@ -9,6 +9,7 @@ typedef struct PmPlaced {
   uint16_t decided;  // bit per dim
   PmSplit split[PM_MAX_RANK];
   const char *why[PM_MAX_RANK];  // the rule it goes back to
+  int16_t rule[PM_MAX_RANK];     // its index; pins come before all rules
   const char *by[PM_MAX_RANK];   // the op that it was propagated through last, NULL: the rule itself
 } PmPlaced;
 

@@ -43,10 +43,11 @@ PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, i
   return out;
 }
 
-static void decide(PmPlaced *p, int32_t dim, PmSplit split, const char *why) {
+static void decide(PmPlaced *p, int32_t dim, PmSplit split, const char *why, int32_t rule) {
   p->decided = (uint16_t)(p->decided | 1u << dim);
   p->split[dim] = split;
   p->why[dim] = why;
+  p->rule[dim] = (int16_t)rule;
 }
 
 // The rule's target on one dim, greedily: mesh axes that are still free in this value. Notes sizes that do not divide.
@@ -55,7 +56,7 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
   if (p->decided >> dim & 1) return;
   f->fates[r].fired = true;
   if (rule->none) {
-    decide(p, dim, (PmSplit){0}, rule->text);
+    decide(p, dim, (PmSplit){0}, rule->text, r);
     return;
   }
   PmSplit split = {0};
@@ -80,7 +81,7 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
     parts *= ways;
     pm_split_push(&split, mesh);
   }
-  if (free_axis) decide(p, dim, split, rule->text);
+  if (free_axis) decide(p, dim, split, rule->text, r);
 }
 
 static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p) {
@@ -90,7 +91,7 @@ static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p) {
     PmSplit split = {0};
     for (int32_t i = 0; i < rule->n_pin_dims; i++)
       if (rule->pin_dims[i].axis == t->dims[d].axis) split = rule->pin_dims[i].split;
-    decide(p, d, pm_placed_allow(f->m, t, p, d, &split), rule->text);
+    decide(p, d, pm_placed_allow(f->m, t, p, d, &split), rule->text, 0);
   }
 }
 
@@ -117,7 +118,7 @@ static void follow(Firing *f, int32_t slot, const PmType *t, int32_t leader_slot
   for (int32_t d = 0; d < t->rank; d++) {
     int32_t e = pm_type_find(leader, t->dims[d].axis);
     if (e < 0 || !(l->decided >> e & 1) || (p->decided >> d & 1)) continue;
-    decide(p, d, pm_placed_allow(f->m, t, p, d, &l->split[e]), l->why[e]);
+    decide(p, d, pm_placed_allow(f->m, t, p, d, &l->split[e]), l->why[e], l->rule[e]);
   }
 }
 

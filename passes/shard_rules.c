@@ -102,6 +102,7 @@ static void shard_index(Rules *r) {
     bool is_rows = table->dims[d].axis == rows;
     PmFactor *f = add_factor(r, is_rows ? PM_FACTOR_SUM : PM_FACTOR_PASS, table->dims[d].axis);
     f->in_dim[0] = (int8_t)d;
+    f->rows = is_rows;
   }
   const PmType *idx = in_type(r, 1);
   for (int32_t d = 0; d < idx->rank; d++) {
@@ -131,9 +132,11 @@ static void shard_scatter_add(Rules *r) {
   }
   const PmType *y = out_type(r);
   for (int32_t d = 0; d < y->rank; d++) {
-    PmFactor *f = y->dims[d].axis == rows ? NULL : find_factor(r, y->dims[d].axis);
+    bool is_rows = y->dims[d].axis == rows;
+    PmFactor *f = is_rows ? NULL : find_factor(r, y->dims[d].axis);
     if (!f) f = add_factor(r, PM_FACTOR_PASS, y->dims[d].axis);
     f->out_dim[0] = (int8_t)d;
+    f->rows = is_rows;
   }
 }
 

@@ -16,6 +16,7 @@ typedef enum PmFactorKind {
 typedef struct PmFactor {
   PmFactorKind kind;
   PmAxisId axis;    // one of its names, for messages
+  bool rows;        // the axis of a table that indices point into
   int8_t *in_dim;   // per operand: its dim, or PM_NONE
   int8_t *out_dim;  // per result
 } PmFactor;

@@ -74,7 +74,8 @@ void plan_rule(Plan *p, uint32_t roles, const char *axes, const char *mesh) {
 // A number in (-1, 1), or a legal index, for element i of parameter k.
 static double made_up(const PmModule *m, const PmType *t, uint64_t seed, int32_t k, int64_t i) {
   uint64_t key = pm_random_key(seed, "plan test") + (uint64_t)k;
-  if (t->index_of != PM_NONE) return (double)(pm_random_u32(key, 0, (uint64_t)i) % (uint64_t)pm_axis_size(m, t->index_of));
+  if (t->index_of != PM_NONE)
+    return (double)(pm_random_u32(key, 0, (uint64_t)i) % (uint64_t)pm_axis_size(m, t->index_of));
   if (t->dtype == PM_I32) return (double)(pm_random_u32(key, 0, (uint64_t)i) % 100);
   return t->dtype == PM_F64 ? 3.0 : 2 * pm_random_uniform(key, 0, (uint64_t)i) - 1;
 }
@@ -90,8 +91,8 @@ static double largest_of(const PmTensor *t) {
   return largest;
 }
 
-double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_fn, const PmModule *local, PmFnId local_fn,
-                        uint64_t seed) {
+double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_fn, const PmModule *local,
+                        PmFnId local_fn, uint64_t seed) {
   const PmFn *f = pm_fn(logical, logical_fn), *g = pm_fn(local, local_fn);
   assert_int_equal(f->n_params, g->n_params);
   assert_int_equal(f->n_results, g->n_results);

@@ -31,7 +31,7 @@ void plan_check(Plan *p, const PmValueId *results, int32_t n);
 // Collectives of one kind in the partitioned module, each counted as often as it runs.
 int64_t plan_count(const PmModule *m, PmOp op);
 // Places and partitions, and compares all results of `entry` on the inputs given by `seed`, in double.
-double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_fn, const PmModule *local, PmFnId local_fn,
-                        uint64_t seed);
+double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_fn, const PmModule *local,
+                        PmFnId local_fn, uint64_t seed);
 
 #endif

@@ -1,6 +1,8 @@
-// Every example on many meshes: the partitioned step, run on all ranks in lockstep by the reference interpreter in double,
-// gives what the logical step gives on one. No kernel takes part, so a difference is a wrong placement or collective.
+// Every example on many meshes: the partitioned step, run on all ranks in lockstep by the reference interpreter in
+// double, gives what the logical step gives on one. No kernel takes part, so a difference is a wrong placement or
+// collective.
 #include <stdio.h>
+#include <string.h>
 
 #include "frontend/frontend.h"
 #include "harness.h"
@@ -25,7 +27,9 @@ static const Case cases[] = {
     {"gpt_tiny", "data=1,tensor=2", {GPT_SMALL}, {"batch -> data", "embed -> tensor"}},
     {"llama_tiny", "data=2", {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"batch -> data"}},
     {"llama_tiny", "tensor=2", {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"kvheads, ff, vocab -> tensor"}},
-    {"llama_tiny", "data=2,tensor=2", {"axis.batch=4", "axis.seq=8", "axis.vocab=32"},
+    {"llama_tiny",
+     "data=2,tensor=2",
+     {"axis.batch=4", "axis.seq=8", "axis.vocab=32"},
      {"batch -> data", "kvheads, ff, vocab -> tensor", "act seq -> tensor"}},
     {"mlp", "data=2", {NULL}, {"batch -> data"}},
 };
@@ -74,9 +78,85 @@ static void test_case(void **state) {
   plan_deinit(&p);
 }
 
+typedef struct Counts {
+  int64_t all_reduce, all_gather, reduce_scatter, all_to_all;
+} Counts;
+
+// Of the functions whose name ends so, or that are clones of this composite.
+static Counts counts_of(const PmModule *m, const char *suffix) {
+  Counts c = {0};
+  for (int32_t k = 0; k < m->n_fns; k++) {
+    const PmFn *f = pm_fn(m, k);
+    size_t n = strlen(f->name), s = strlen(suffix);
+    bool is_base = f->base && strcmp(f->base, suffix) == 0;
+    if (f->dead || (!is_base && (n < s || strcmp(f->name + n - s, suffix) != 0))) continue;
+    for (int32_t i = 0; i < f->n_nodes; i++) {
+      c.all_reduce += f->nodes[i].op == PM_OP_all_reduce;
+      c.all_gather += f->nodes[i].op == PM_OP_all_gather;
+      c.reduce_scatter += f->nodes[i].op == PM_OP_reduce_scatter;
+      c.all_to_all += f->nodes[i].op == PM_OP_all_to_all;
+    }
+  }
+  return c;
+}
+
+static void assert_counts(Counts got, Counts want) { assert_memory_equal(&got, &want, sizeof got); }
+
+// Megatron's cut: two all-reduces a layer forward and two backward; the step adds one for the norm.
+static void test_tensor_parallel_counts(void **state) {
+  (void)state;
+  static const Case c = {"gpt_tiny", "tensor=2", {GPT_SMALL}, {"heads, ff -> tensor"}};
+  Plan p;
+  plan_init(&p, "");
+  PmModule *m = compile(&p, &c, true);
+  assert_counts(counts_of(m, ".layer.fwd"), (Counts){.all_reduce = 2});
+  assert_counts(counts_of(m, ".layer.bwd"), (Counts){.all_reduce = 2});
+  assert_counts(counts_of(m, "gpt_tiny.fwd"), (Counts){0});
+  assert_counts(counts_of(m, "gpt_tiny.bwd"), (Counts){0});
+  assert_counts(counts_of(m, "step"), (Counts){.all_reduce = 1});
+  plan_deinit(&p);
+}
+
+// With the sequence split between: gathers and scatters in place of the all-reduces; the saved column inputs are
+// gathered again for the weights' gradients; vocabulary-parallel embedding and loss never gather logits.
+static void test_sequence_parallel_counts(void **state) {
+  (void)state;
+  static const Case c = {"gpt_tiny", "tensor=2", {GPT_SMALL}, {"heads, ff, vocab -> tensor", "act seq -> tensor"}};
+  Plan p;
+  plan_init(&p, "");
+  PmModule *m = compile(&p, &c, true);
+  assert_counts(counts_of(m, ".layer.fwd"), (Counts){.all_gather = 2, .reduce_scatter = 2});
+  assert_counts(counts_of(m, ".layer.bwd"), (Counts){.all_gather = 4, .reduce_scatter = 2});
+  Counts fwd = counts_of(m, "gpt_tiny.fwd");
+  assert_int_equal(fwd.reduce_scatter, 1);  // the embedding
+  assert_int_equal(fwd.all_reduce, 0);
+  assert_counts(counts_of(m, "xent_fwd"), (Counts){.all_reduce = 3});
+  plan_deinit(&p);
+}
+
+// Data parallelism: one all-reduce a parameter, after the layers.
+static void test_data_parallel_counts(void **state) {
+  (void)state;
+  static const Case c = {"gpt_tiny", "data=2", {GPT_SMALL}, {"batch -> data"}};
+  Plan p;
+  plan_init(&p, "");
+  PmModule *m = compile(&p, &c, true);
+  assert_counts(counts_of(m, ".layer.fwd"), (Counts){0});
+  assert_counts(counts_of(m, ".layer.bwd"), (Counts){0});
+  int64_t n_params = 0;
+  for (PmVarId v = 0; v < m->n_vars; v++) n_params += m->vars[v].role == PM_ROLE_PARAM;
+  assert_counts(counts_of(m, "gpt_tiny.bwd"), (Counts){.all_reduce = n_params});
+  assert_counts(counts_of(m, "step"), (Counts){0});
+  plan_deinit(&p);
+}
+
 int main(void) {
-  struct CMUnitTest tests[sizeof cases / sizeof cases[0]];
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+  enum { N_CASES = sizeof cases / sizeof cases[0] };
+  struct CMUnitTest tests[N_CASES + 3];
+  for (size_t i = 0; i < N_CASES; i++)
     tests[i] = (struct CMUnitTest){.name = cases[i].file, .test_func = test_case, .initial_state = (void *)&cases[i]};
+  tests[N_CASES] = (struct CMUnitTest)cmocka_unit_test(test_tensor_parallel_counts);
+  tests[N_CASES + 1] = (struct CMUnitTest)cmocka_unit_test(test_sequence_parallel_counts);
+  tests[N_CASES + 2] = (struct CMUnitTest)cmocka_unit_test(test_data_parallel_counts);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
