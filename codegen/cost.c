@@ -53,6 +53,11 @@ static int32_t map_cost(PmScalar fn) {
   }
 }
 
+int32_t pm_cg_node_cost(const PmCgNode *n) {
+  if (n->op == PM_OP_map) return map_cost(n->fn);
+  return n->op == PM_OP_scatter_add ? 3 : n->op == PM_OP_pos || n->op == PM_OP_index;
+}
+
 static int32_t load_cost(const PmCgValue *v) { return v->rank > 1 ? 4 : 1; }
 
 typedef struct Cost {
@@ -72,9 +77,7 @@ static void add_cost(Cost *c, PmCgId v) {
     c->sum += load_cost(&r->values[v]);
     return;
   }
-  c->sum += n->op == PM_OP_map           ? map_cost(n->fn)
-            : n->op == PM_OP_scatter_add ? 3
-                                         : n->op == PM_OP_pos || n->op == PM_OP_index;
+  c->sum += pm_cg_node_cost(n);
   for (int32_t i = 0; i < n->n_in; i++) add_cost(c, n->in[i]);
 }
 
@@ -85,7 +88,7 @@ int32_t pm_cg_cost(const PmCgRegion *r, int32_t *seen, PmCgId v) {
 }
 
 void pm_cg_find_costs(PmCg *cg, PmCgRegion *r) {
-  enum { SPREAD = 4 };
+  enum { SPREAD = 4, FEW = 4, DEAR = 24 };
   int32_t *seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
   for (int32_t i = 0; i < r->n_params; i++) r->info[i].cost = load_cost(&r->values[i]);
   for (int32_t i = 0; i < r->n_nodes; i++) {
@@ -93,7 +96,8 @@ void pm_cg_find_costs(PmCg *cg, PmCgRegion *r) {
     for (int32_t k = 0; k < n->n_out; k++) r->info[n->out + k].cost = pm_cg_cost(r, seen, n->out + k);
     if (n->op != PM_OP_broadcast) continue;
     PmCgInfo *x = &r->info[n->in[0]];
-    if (pm_cg_elements(&r->values[n->out]) == pm_cg_elements(&r->values[n->in[0]]) || x->cost <= SPREAD) continue;
+    const int64_t times = pm_cg_elements(&r->values[n->out]) / pm_cg_elements(&r->values[n->in[0]]);
+    if (times == 1 || x->cost <= SPREAD || (times < FEW && x->cost <= DEAR)) continue;
     if (!x->exact && !pm_cg_has_step(r, n->in[0]) && !pm_cg_is_table(r, n->in[0])) x->spread = true;
   }
 }

@@ -93,7 +93,8 @@ static void note_reader(void *ctx, PmCgId v) {
 static void find_readers(PmCg *cg, PmCgRegion *r) {
   r->last_reader = PM_NEW_N(cg->arena, int32_t, r->n_params + 1);
   for (int32_t i = 0; i < r->n_params; i++) r->last_reader[i] = PM_NONE;
-  for (int32_t i = 0; i < r->n_items; i++) pm_cg_item_reads(cg, r, i, note_reader, &(Readers){r, i});
+  int32_t *seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
+  for (int32_t i = 0; i < r->n_items; i++) pm_cg_item_reads(r, i, seen, note_reader, &(Readers){r, i});
   for (int32_t i = 0; i < r->n_results; i++) {
     PmCgId v = r->results[i];
     while (r->values[v].def >= 0 && pm_cg_is_view(r, pm_cg_def(r, v)) && !r->info[v].stored) v = pm_cg_def(r, v)->in[0];
@@ -135,6 +136,7 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
 
 static void reset(PmCg *cg, PmCgRegion *r) {
   r->info = PM_NEW_N(cg->arena, PmCgInfo, r->n_values + 1);
+  for (int32_t i = 0; i < 3; i++) r->by_value[i] = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
   r->items = NULL;
   r->bufs = NULL;
   r->steps = NULL;

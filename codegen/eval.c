@@ -323,8 +323,7 @@ int32_t pm_cg_eval(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) {
     const PmCgView view = *pm_cg_view(e->cg, e->r, v);
     value = load(e, v, &view, at, -1, 0, 0);
   } else if (!e->exact_only && pm_cg_is_table(e->r, v)) {
-    PmCgView view = {0};
-    view.buf = pm_cg_table(e->cg, e->r, v, &view);
+    const PmCgView view = *pm_cg_table(e->cg, e->r, v);
     value = load(e, v, &view, at, -1, 0, 0);
   } else {
     value = eval_node(e, v, at, whole);

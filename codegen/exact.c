@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "codegen/region.h"
+#include "codegen/fuse.h"
 
 #define WHOLE_MAX 16777216.0  // 2^24
 
@@ -79,13 +79,26 @@ static void range_of_map(const PmCgRegion *r, const PmCgNode *n, PmCgInfo *out) 
   }
 }
 
+// Long expressions are cut by storing a value: walks over them stay shallow, and kernels short.
+static void find_depth(PmCgRegion *r, const PmCgNode *n, PmCgInfo *out) {
+  enum { MAX_DEPTH = 96 };
+  if (out->is_const || pm_cg_has_step(r, n->out)) return;
+  for (int32_t i = 0; i < n->n_in; i++)
+    if (r->info[n->in[i]].depth > out->depth) out->depth = r->info[n->in[i]].depth;
+  out->depth += 1 + pm_cg_node_cost(n) / 4;
+  if (out->depth <= MAX_DEPTH) return;
+  out->depth = 0;
+  out->stored = true;
+}
+
 static void examine(const PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   PmCgInfo *out = &r->info[n->out];
   const PmCgValue *v = &r->values[n->out];
   fold(r, n, out);
+  find_depth(r, n, out);
   if (v->dtype != PM_K_F64 && v->dtype != PM_K_BOOL) return;
   if (n->op != PM_OP_const && n->op != PM_OP_pos && n->op != PM_OP_map && !moves_only(n->op)) return;
-  out->exact = true;
+  out->exact = !out->stored;
   out->has_pos = n->op == PM_OP_pos;
   for (int32_t i = 0; i < n->n_in; i++) {
     out->exact = out->exact && r->info[n->in[i]].exact;

@@ -18,6 +18,8 @@
 
 enum {
   MAX_EXT = 16,     // values from elsewhere a kernel may read
+  MAX_STORED = 16,  // values that it stores for others
+  MAX_WORK = 256,   // by the costs of its nodes' functions
   MAX_REDUCES = 6,  // each may take a loop, and loops are axes
   WINDOW = 48,      // how many kernels back a node looks for its home
   SMALL_SPACE = 4096,
@@ -51,7 +53,7 @@ static void add_dep(PmCg *cg, Deps *d, PmCgId v, bool same) {
 
 static void find_deps(PmCg *cg, const PmCgRegion *r, PmCgId v, bool same, Deps *d) {
   const PmCgNode *n = pm_cg_def(r, v);
-  if (r->info[v].is_const && !r->info[v].stored) return;
+  if ((r->info[v].is_const || r->info[v].exact) && !r->info[v].stored) return;
   if (pm_cg_has_step(r, v) || pm_cg_is_homed(r, v)) {
     const bool whole = n && (n->op == PM_OP_stack || n->op == PM_OP_merge);  // there once all of its parts are stored
     add_dep(cg, d, v, same && !whole);
@@ -175,7 +177,9 @@ static bool joins(const PmCgRegion *r, int32_t item, const PmCgNode *n, const De
     shares = shares || (known && r->values[d->v[i]].rank > 0);
     n_ext += !known;
   }
-  if (n_ext > MAX_EXT || (!reads_it && !shares)) return false;
+  int32_t n_stored = 0;
+  for (int32_t i = 0; i < k->n_nodes; i++) n_stored += r->info[r->nodes[k->nodes[i]].out].stored;
+  if (k->work > MAX_WORK || n_stored >= MAX_STORED || n_ext > MAX_EXT || (!reads_it && !shares)) return false;
   return n->op == PM_OP_reduce ? fits_reduce(r, k, n, t, n_t, apply) : fits_pointwise(r, k, n, t, n_t, reads_it, apply);
 }
 
@@ -201,6 +205,7 @@ static void enter(PmCg *cg, PmCgRegion *r, int32_t item, int32_t node, const Dep
   PmCgItem *k = &r->items[item];
   k->nodes = pm_grow(cg->arena, k->nodes, k->n_nodes, &k->cap_nodes, sizeof *k->nodes);
   k->nodes[k->n_nodes++] = node;
+  k->work += pm_cg_node_cost(&r->nodes[node]);
   r->info[r->nodes[node].out].home = item;
   for (int32_t i = 0; i < d->n; i++) {
     if (r->info[d->v[i]].home == item || has_ext(k, d->v[i])) continue;

@@ -261,9 +261,11 @@ bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item) {
   const PmCgItem *it = &r->items[item];
   Kernel k = {.e = {.cg = cg, .r = r, .item = item, .host = it->host, .dry = true}, .column = it->column};
   k.roots = PM_NEW_N(cg->arena, Root, it->n_nodes + 1);
-  k.reduces = PM_NEW_N(cg->arena, PmCgId, r->n_values + 1);
-  k.level = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
-  k.e.acc = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
+  k.reduces = r->by_value[0];
+  k.level = r->by_value[1];
+  k.e.acc = r->by_value[2];
+  memset(k.level, 0, (size_t)r->n_values * sizeof *k.level);
+  memset(k.e.acc, 0, (size_t)r->n_values * sizeof *k.e.acc);
   for (int32_t i = 0; i < it->n_nodes; i++) {
     const PmCgId v = r->nodes[it->nodes[i]].out;
     if (r->info[v].stored) k.roots[k.n_roots++] = (Root){.v = v};

@@ -61,13 +61,21 @@ static int32_t find(const int32_t *axes, int32_t n, int32_t axis) {
   return PM_NONE;
 }
 
-// The axis in front of which a stacked axis should lie: its minor neighbour in a merge of the result.
+static bool is_transpose(const PmCgRegion *r, const PmCgNode *n) {
+  return n->op == PM_OP_broadcast && r->values[n->in[0]].rank == r->values[n->out].rank;
+}
+
+// The axis in front of which a stacked axis should lie: its minor neighbour in a merge of the result, or in a
+// transpose.
 static int32_t stack_neighbour(const PmCgRegion *r, const PmCgNode *stack) {
   for (int32_t i = r->values[stack->out].def + 1; i < r->n_nodes; i++) {
     const PmCgNode *n = &r->nodes[i];
-    if (n->op != PM_OP_merge || n->in[0] != stack->out) continue;
-    for (int32_t k = 0; k + 1 < n->n_axes; k++)
+    if (n->n_in == 0 || n->in[0] != stack->out) continue;
+    for (int32_t k = 0; k + 1 < n->n_axes && n->op == PM_OP_merge; k++)
       if (n->axes[k] == stack->to[0]) return n->axes[k + 1];
+    const PmCgValue *v = &r->values[n->out];
+    for (int32_t k = 0; k + 1 < v->rank && is_transpose(r, n); k++)
+      if (v->dims[k].axis == stack->to[0]) return v->dims[k + 1].axis;
   }
   return PM_NONE;
 }
@@ -133,10 +141,6 @@ static void set_orders(PmCgRegion *r) {
     natural(r, n, axes, &n_axes);
     if (from_axes(&r->values[n->out], axes, n_axes, order)) memcpy(info->order, order, sizeof order);
   }
-}
-
-static bool is_transpose(const PmCgRegion *r, const PmCgNode *n) {
-  return n->op == PM_OP_broadcast && r->values[n->in[0]].rank == r->values[n->out].rank;
 }
 
 // Element strides of a merge's parts allow one stride for all.

@@ -88,7 +88,7 @@ typedef struct PmCgItem {
   int32_t n_space;
   PmCgDim space[PM_CG_RANK];
   bool looped[PM_CG_RANK];
-  int32_t n_nodes, cap_nodes;
+  int32_t n_nodes, cap_nodes, work;
   int32_t *nodes;
   int32_t n_ext, cap_ext;
   PmCgId *ext;  // values from elsewhere that it may read
@@ -126,6 +126,7 @@ typedef struct PmCgInfo {
   int8_t order[PM_CG_RANK];  // dims, physically outermost first
   int32_t home;              // item that computes it, or PM_NONE
   int32_t ready;             // item after which it can be had, computed again if need be
+  int32_t depth;             // of the expression down to what is stored, weighted
   int32_t cost;              // of computing one element again from what is stored
   bool view_known;
   PmCgView view;
@@ -153,6 +154,7 @@ struct PmCgRegion {
   PmCgStep *steps;
   int32_t n_steps, cap_steps;
   PmCgRef *result_ref;
+  int32_t *by_value[3];  // scratch of n_values numbers each, for one kernel at a time
   int32_t *last_reader;  // by virtual buffer: last item that reads it, before emission
 };
 
@@ -209,7 +211,7 @@ PmCgValue pm_cg_local(PmCg *cg, const PmType *t);
 
 // ---- exact.c
 // -------------------------------------------------------------------------------------------------------------
-// Constants, exact numbers and their ranges: fills those fields of r->info.
+// Constants, exact numbers and their ranges, depths: fills those fields of r->info.
 void pm_cg_exact(PmCg *cg, PmCgRegion *r);
 // A value that a table holds: the edge between exact doubles and the rest, when it costs more than a few instructions.
 bool pm_cg_is_table(const PmCgRegion *r, PmCgId v);
@@ -234,9 +236,9 @@ void pm_cg_fuse(PmCg *cg, PmCgRegion *r);
 int32_t pm_cg_space(const PmCgRegion *r, const PmCgNode *n, PmCgDim *out);
 // True when the kernel `item` reads v from memory (else it computes it).
 bool pm_cg_loads(const PmCgRegion *r, int32_t item, PmCgId v);
-// The values that an item reads from memory.
+// The values that an item reads from memory. `seen`: by value, zeroed before the first item.
 typedef void PmCgVisit(void *ctx, PmCgId v);
-void pm_cg_item_reads(PmCg *cg, const PmCgRegion *r, int32_t item, PmCgVisit *visit, void *ctx);
+void pm_cg_item_reads(const PmCgRegion *r, int32_t item, int32_t *seen, PmCgVisit *visit, void *ctx);
 bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n);
 
 // ---- emit.c, kernel.c, dot.c, scatter.c
@@ -254,8 +256,8 @@ void pm_cg_emit_copy(PmCg *cg, PmCgRegion *r, PmKDtype dtype, const int64_t *ext
                      const int64_t *src_stride, PmCgRef dst, const int64_t *dst_stride, const char *op, int32_t loc);
 // A kernel that copies n contiguous elements.
 int32_t pm_cg_copy_kernel(PmCg *cg, PmKDtype dtype, int64_t n);
-// The table of v, which pm_cg_is_table names; its view has stride 0 where the table does not vary.
-int32_t pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out);
+// The table of v, which pm_cg_is_table names and which is not stored; stride 0 where the table does not vary.
+const PmCgView *pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v);
 
 // Lowers, fuses and emits one function.
 PmStatus *pm_cg_build(PmCg *cg, PmFnId fn, PmCgRegion **out);

@@ -8,7 +8,6 @@ bool pm_cg_loads(const PmCgRegion *r, int32_t item, PmCgId v) {
 }
 
 typedef struct Walk {
-  PmCg *cg;
   const PmCgRegion *r;
   int32_t item;
   int32_t *seen;       // by value: last item that met it, + 1
@@ -50,8 +49,8 @@ static void walk_item(Walk *w, int32_t item) {
   }
 }
 
-void pm_cg_item_reads(PmCg *cg, const PmCgRegion *r, int32_t item, PmCgVisit *visit, void *ctx) {
-  Walk w = {.cg = cg, .r = r, .visit = visit, .ctx = ctx, .seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1)};
+void pm_cg_item_reads(const PmCgRegion *r, int32_t item, int32_t *seen, PmCgVisit *visit, void *ctx) {
+  Walk w = {.r = r, .visit = visit, .ctx = ctx, .seen = seen};
   walk_item(&w, item);
 }
 
@@ -76,7 +75,7 @@ static const PmCgNode *only_user(const PmCgRegion *r, const int32_t *uses, PmCgI
 // dear values, for with them stored the rest may be cheap; or what is made of one of them, where it is all that it is
 // used for. True when anything changed.
 static bool store_round(PmCg *cg, PmCgRegion *r) {
-  Walk w = {.cg = cg, .r = r, .seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1)};
+  Walk w = {.r = r, .seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1)};
   w.n_kernels = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
   w.foreign = PM_NEW_N(cg->arena, bool, r->n_values + 1);
   const int32_t *uses = count_uses(cg, r);

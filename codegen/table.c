@@ -88,9 +88,8 @@ static void build(PmCg *cg, PmCgRegion *r, PmCgId v, uint32_t dep, PmCgTable *t)
   PmCgEval e = {.cg = cg, .r = &own, .item = PM_NONE, .host = true, .dry = true, .exact_only = true};
   own.bufs = NULL;
   own.n_bufs = own.cap_bufs = 0;
-  own.info = PM_NEW_N(cg->arena, PmCgInfo, r->n_values);
-  memcpy(own.info, r->info, (size_t)r->n_values * sizeof *own.info);
   PmCgInfo *info = &own.info[v];
+  const PmCgInfo before = *info;
   info->view_known = true;
   info->view = (PmCgView){
       .buf = pm_cg_buf(cg, &own, (PmKDtype)x->dtype, t->bytes / pm_kdtype_bytes(x->dtype), PM_OWN_TABLE, x->name)};
@@ -112,9 +111,10 @@ static void build(PmCg *cg, PmCgRegion *r, PmCgId v, uint32_t dep, PmCgTable *t)
     pm_cg_begin(&e, "table", false);
   }
   pm_cg_end(&e, &t->step, pm_cg_def(r, v)->loc);
+  *info = before;
 }
 
-int32_t pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
+static int32_t find_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
   const PmCgValue *x = &r->values[v];
   Key key = {.r = r, .met = PM_NEW_N(cg->arena, int32_t, r->n_values)};
   key.dependent = PM_NEW_N(cg->arena, uint32_t, r->n_values);
@@ -145,4 +145,13 @@ int32_t pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v, PmCgView *out) {
   const int32_t buf = pm_cg_buf(cg, r, (PmKDtype)x->dtype, elements, PM_OWN_TABLE, "table");
   r->bufs[buf].table = table;
   return buf;
+}
+
+const PmCgView *pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v) {
+  PmCgInfo *info = &r->info[v];
+  if (!info->view_known) {
+    info->view.buf = find_table(cg, r, v, &info->view);
+    info->view_known = true;
+  }
+  return &info->view;
 }

@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +20,23 @@ struct PmSession {
   PmPool *pool;    // a thread a rank
   PmStatus **statuses;
   int64_t step;
+  int64_t outside_bytes;
 };
+
+// ---- memory outside of the arenas ----------------------------------------------------------------------------------
+// Resident bytes of this process; 0 when the system doesn't tell.
+static int64_t resident_bytes(void) {
+  FILE *f = fopen("/proc/self/statm", "r");
+  long long size, resident = 0;
+  if (!f) return 0;
+  if (fscanf(f, "%lld %lld", &size, &resident) != 2) resident = 0;
+  fclose(f);
+  return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+static int64_t resident_arenas(const PmSession *s) {
+  return s->device->runs && s->options.poison ? s->n_ranks * s->p->arena_bytes : 0;
+}
 
 // ---- creation ------------------------------------------------------------------------------------------------------
 static PmStatus *create_ranks(PmSession *s) {
@@ -66,7 +83,10 @@ PmStatus *pm_session_create(const PmProgram *p, const PmSessionOptions *options,
   s->n_ranks = device->runs ? pm_program_ranks(p) : 1;
   s->ranks = PM_NEW_N(&s->arena, PmExecutor, s->n_ranks);
   s->statuses = PM_NEW_N(&s->arena, PmStatus *, s->n_ranks);
+  int64_t before = resident_bytes();
   PmStatus *st = create_ranks(s);
+  int64_t outside = resident_bytes() - before - resident_arenas(s);
+  s->outside_bytes = outside > 0 ? outside : 0;
   if (st) {
     pm_session_destroy(s);
     return st;
@@ -313,7 +333,7 @@ PmStatus *pm_session_load(PmSession *s, const PmData *data, int64_t step) {
 
 // ---- accounts ------------------------------------------------------------------------------------------------------
 void pm_session_memory(const PmSession *s, PmSessionMemory *out) {
-  *out = (PmSessionMemory){.arena_bytes = s->p->arena_bytes};
+  *out = (PmSessionMemory){.arena_bytes = s->p->arena_bytes, .outside_bytes = s->outside_bytes};
   for (int64_t r = 0; r < s->n_ranks; r++) {
     int64_t touched = s->device->touched(s->ranks[r].device);
     if (touched > out->touched_bytes) out->touched_bytes = touched;

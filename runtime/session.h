@@ -29,6 +29,9 @@ typedef struct PmSessionOptions {
 typedef struct PmSessionMemory {
   int64_t arena_bytes;    // of each rank, as predicted
   int64_t touched_bytes;  // one more than the highest byte that any rank wrote; needs `poison`
+  // Outside of the arenas, of the process: what it held more after `create` than before it. Compiler and compiled code,
+  // the BLAS library, threads. Measured; 0 where the system doesn't tell.
+  int64_t outside_bytes;
 } PmSessionMemory;
 
 typedef struct PmStepCounts {  // of one rank, since the session began; of `null` too, where nothing ran

@@ -52,13 +52,15 @@ PmStatus *pm_tool_read(PmTool *t, const char *path, size_t limit, char **out_dat
   pm_buf_init(&text);
   char block[1 << 16];
   PmStatus *st = NULL;
-  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) {
+  size_t n;
+  do {
+    n = fread(block, 1, sizeof block, f);
     if (text.len + n > limit) {
       st = PM_STATUS(PM_ERR_LIMIT, "`%s` is larger than %zu bytes", path, limit);
       goto done;
     }
     pm_buf_put(&text, block, n);
-  }
+  } while (n == sizeof block);
   if (ferror(f)) {
     st = PM_STATUS(PM_ERR_ENVIRONMENT, "cannot read `%s`: %s", path, strerror(errno));
     goto done;
@@ -109,6 +111,7 @@ done:
 }
 
 PmStatus *pm_tool_is_program(const char *path, bool *out_is) {
+  *out_is = false;
   FILE *f = fopen(path, "rb");
   if (!f) return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot read `%s`: %s", path, strerror(errno));
   char head[sizeof PM_PRUN_TEXT] = {0};
@@ -135,7 +138,7 @@ PmStatus *pm_tool_check_print_after(const PmTool *t) {
 
 PmStatus *pm_tool_module(PmTool *t, const char *path, const char *passes, PmModule **out) {
   PM_TRY(pm_tool_check_print_after(t));
-  bool is_program;
+  bool is_program = false;
   PM_TRY(pm_tool_is_program(path, &is_program));
   if (is_program) {
     return PM_STATUS(PM_ERR_USAGE, "`%s` is a run plan; this needs the model that it was compiled from", path);
@@ -162,8 +165,8 @@ static PmStatus *refuse_model_options(const PmTool *t) {
 
 static PmStatus *read_program(PmTool *t, const char *path, PmProgram **out) {
   PM_TRY(refuse_model_options(t));
-  char *data;
-  size_t len;
+  char *data = NULL;
+  size_t len = 0;
   PM_TRY(pm_tool_read(t, path, MAX_PROGRAM_BYTES, &data, &len));
   PmStatus *st = pm_program_read(&t->arena, path, data, len, out);
   if (pm_status_code(st) != PM_ERR_CORRUPTION) {
@@ -180,10 +183,10 @@ static PmStatus *read_program(PmTool *t, const char *path, PmProgram **out) {
 
 PmStatus *pm_tool_program(PmTool *t, const char *path, PmProgram **out, PmModule **out_module) {
   if (out_module) *out_module = NULL;
-  bool is_program;
+  bool is_program = false;
   PM_TRY(pm_tool_is_program(path, &is_program));
   if (is_program) return read_program(t, path, out);
-  PmModule *m;
+  PmModule *m = NULL;
   PM_TRY(pm_tool_module(t, path, PM_DEFAULT_PASSES, &m));
   if (out_module) *out_module = m;
   return pm_codegen(&t->arena, m, out);

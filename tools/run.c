@@ -105,32 +105,32 @@ PmStatus *pm_run_step(PmRun *r, int64_t step) {
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------
-static void widen(PmKDtype dtype, const char *from, int64_t n, double *out) {
+static void widen(PmKDtype dtype, const void *from, int64_t n, double *out) {
   for (int64_t i = 0; i < n; i++) {
-    if (dtype == PM_K_F32) out[i] = (double)((const float *)(const void *)from)[i];
-    if (dtype == PM_K_F64) out[i] = ((const double *)(const void *)from)[i];
-    if (dtype == PM_K_I32) out[i] = ((const int32_t *)(const void *)from)[i];
-    if (dtype == PM_K_BOOL) out[i] = from[i] != 0;
+    if (dtype == PM_K_F32) out[i] = (double)((const float *)from)[i];
+    if (dtype == PM_K_F64) out[i] = ((const double *)from)[i];
+    if (dtype == PM_K_I32) out[i] = ((const int32_t *)from)[i];
+    if (dtype == PM_K_BOOL) out[i] = ((const uint8_t *)from)[i] != 0;
   }
 }
 
-static void narrow(PmKDtype dtype, const double *from, int64_t n, char *out) {
+static void narrow(PmKDtype dtype, const double *from, int64_t n, void *out) {
   for (int64_t i = 0; i < n; i++) {
-    if (dtype == PM_K_F32) ((float *)(void *)out)[i] = (float)from[i];
-    if (dtype == PM_K_F64) ((double *)(void *)out)[i] = from[i];
-    if (dtype == PM_K_I32) ((int32_t *)(void *)out)[i] = (int32_t)from[i];
-    if (dtype == PM_K_BOOL) out[i] = from[i] != 0;
+    if (dtype == PM_K_F32) ((float *)out)[i] = (float)from[i];
+    if (dtype == PM_K_F64) ((double *)out)[i] = from[i];
+    if (dtype == PM_K_I32) ((int32_t *)out)[i] = (int32_t)from[i];
+    if (dtype == PM_K_BOOL) ((uint8_t *)out)[i] = from[i] != 0;
   }
 }
 
-static PmStatus *new_bytes(int64_t n, char **out) {
+static PmStatus *new_bytes(int64_t n, void **out) {
   *out = malloc((size_t)(n > 0 ? n : 1));
   return *out ? NULL : PM_STATUS(PM_ERR_LIMIT, "no memory for %lld bytes", (long long)n);
 }
 
 PmStatus *pm_run_output(const PmRun *r, int32_t entry, const PmOutput *o, double *out) {
   int64_t n = pm_dims_elements(o->dims, o->rank);
-  char *bytes;
+  void *bytes;
   PM_TRY(new_bytes(n * pm_kdtype_bytes((PmKDtype)o->dtype), &bytes));
   PmStatus *st = pm_session_output(r->session, entry, o->name, bytes);
   if (!st) widen((PmKDtype)o->dtype, bytes, n, out);
@@ -140,7 +140,7 @@ PmStatus *pm_run_output(const PmRun *r, int32_t entry, const PmOutput *o, double
 
 PmStatus *pm_run_get_var(const PmRun *r, int32_t var, double *out) {
   const PmProgVar *v = &r->p->vars[var];
-  char *bytes;
+  void *bytes;
   PM_TRY(new_bytes(pm_session_var_bytes(r->session, var), &bytes));
   PmStatus *st = pm_session_get_var(r->session, var, bytes);
   if (!st) widen((PmKDtype)v->dtype, bytes, pm_dims_elements(v->dims, v->rank), out);
@@ -151,7 +151,7 @@ PmStatus *pm_run_get_var(const PmRun *r, int32_t var, double *out) {
 PmStatus *pm_run_set_var(const PmRun *r, int32_t var, const double *values) {
   const PmProgVar *v = &r->p->vars[var];
   int64_t size = pm_session_var_bytes(r->session, var);
-  char *bytes;
+  void *bytes;
   PM_TRY(new_bytes(size, &bytes));
   narrow((PmKDtype)v->dtype, values, pm_dims_elements(v->dims, v->rank), bytes);
   PmStatus *st = pm_session_set_var(r->session, var, bytes, size);

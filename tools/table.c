@@ -11,7 +11,7 @@ void pm_table_init(PmTable *t, PmArena *arena, const char *format) {
 }
 
 void pm_table_cell(PmTable *t, const char *text) {
-  t->cells = pm_grow(t->arena, (void *)t->cells, t->n_cells, &t->cap_cells, sizeof *t->cells);
+  t->cells = (const char **)pm_grow(t->arena, (void *)t->cells, t->n_cells, &t->cap_cells, sizeof *t->cells);
   t->cells[t->n_cells++] = pm_arena_strdup(t->arena, text ? text : "");
 }
 

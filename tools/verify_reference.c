@@ -218,6 +218,7 @@ static void print_json(const Verify *v, int64_t steps) {
   pm_json_object(j);
   pm_json_put_i64(j, "arena_bytes", v->memory.arena_bytes);
   pm_json_put_i64(j, "touched_bytes", v->memory.touched_bytes);
+  pm_json_put_i64(j, "outside_bytes", v->memory.outside_bytes);
   pm_json_put_bool(j, "ok", memory_ok(v));
   pm_json_end_object(j);
   pm_json_put_bool(j, "ok", pm_compare_ok(&v->cmp) && memory_ok(v));
@@ -236,6 +237,8 @@ static void print_text(Verify *v, int64_t steps) {
   printf("\nmemory of each rank: predicted %s bytes, highest byte touched %s: %s\n",
          pm_count_text(a, v->memory.arena_bytes), pm_count_text(a, v->memory.touched_bytes),
          memory_ok(v) ? "equal within the alignment" : "FAILED");
+  printf("memory outside of the arenas, of the process: %s bytes (compiler, code, BLAS, threads; measured)\n",
+         pm_count_text(a, v->memory.outside_bytes));
 }
 
 static PmStatus *run_all(Verify *v, int64_t steps) {

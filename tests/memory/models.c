@@ -8,12 +8,9 @@
 #include "tools/pipeline.h"
 
 const Example examples[N_EXAMPLES] = {
-    {.name = "mlp", .ranks = 1},
-    {.name = "mlp", .plan = PM_SOURCE_DIR "/tests/memory/mlp.pplan", .ranks = 4},
-    {.name = "gpt_tiny", .ranks = 1},
-    {.name = "gpt_tiny", .plan = "dp2_tp2", .ranks = 4},
-    {.name = "llama_tiny", .ranks = 1},
-    {.name = "llama_tiny", .plan = "dp2_tp2", .ranks = 4},
+    {.name = "mlp", .ranks = 1},        {.name = "mlp", .plan = PM_SOURCE_DIR "/tests/memory/mlp.pplan", .ranks = 4},
+    {.name = "gpt_tiny", .ranks = 1},   {.name = "gpt_tiny", .plan = "dp2_tp2", .ranks = 4},
+    {.name = "llama_tiny", .ranks = 1}, {.name = "llama_tiny", .plan = "dp2_tp2", .ranks = 4},
 };
 
 void must(PmStatus *st) {
@@ -36,7 +33,8 @@ void example_compile(const Example *e, Compiled *out) {
   t->opt.seed = -1;
   t->opt.plan = e->plan;
   PmModule *m;
-  PmStatus *st = pm_tool_program(t, pm_arena_printf(&t->arena, "%s/examples/%s.pmodel", PM_SOURCE_DIR, e->name), &out->p, &m);
+  PmStatus *st =
+      pm_tool_program(t, pm_arena_printf(&t->arena, "%s/examples/%s.pmodel", PM_SOURCE_DIR, e->name), &out->p, &m);
   pm_tool_report(t);
   must(st);
   assert_int_equal(pm_program_ranks(out->p), e->ranks);

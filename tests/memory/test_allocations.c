@@ -25,8 +25,8 @@ static void run_and_count(const Example *e, int32_t threads) {
   must(pm_session_output(r.session, PM_ENTRY_STEP, "loss", &loss));
   counting_stop(&counted);
   if (counted.calls > 0) {
-    fail_msg("%s, %d threads a rank: %lld allocations after step 1, first %s of %zu bytes from %p", example_text(e), threads,
-             (long long)counted.calls, counted.first, counted.first_bytes, counted.first_caller);
+    fail_msg("%s, %d threads a rank: %lld allocations after step 1, first %s of %zu bytes from %p", example_text(e),
+             threads, (long long)counted.calls, counted.first, counted.first_bytes, counted.first_caller);
   }
   pm_run_close(&r);
   example_free(&c);

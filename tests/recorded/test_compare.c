@@ -1,9 +1,9 @@
 // The compiled models next to what JAX computed from the same weights: RECORDED_MODEL names the files.
 //
-// Three sides run three AdamW steps on the windows that the runtime reads from tokens.bin: the run plan on the cpu device,
-// for several meshes; the reference interpreter; and the record. Nothing is reset between steps, so steps 2 and 3 see the
-// errors of those before them; eps = 1e-4 in the models keeps Adam from dividing rounding by itself. The record is
-// compared where it has values, the other two sides with each other everywhere.
+// Three sides run three AdamW steps on the windows that the runtime reads from tokens.bin: the run plan on the cpu
+// device, for several meshes; the reference interpreter; and the record. Nothing is reset between steps, so steps 2 and
+// 3 see the errors of those before them; eps = 1e-4 in the models keeps Adam from dividing rounding by itself. The
+// record is compared where it has values, the other two sides with each other everywhere.
 //
 // A third comparison starts from the recorded gradients, by element: what the update functions make of them apart from
 // the rounding of our own gradients.
@@ -100,7 +100,9 @@ static const PmRecordedTensor *recorded(Models *c, int step, const char *kind, c
   return t;
 }
 
-static double recorded_scalar(Models *c, int step, const char *kind) { return recorded(c, step, kind, NULL)->values[0]; }
+static double recorded_scalar(Models *c, int step, const char *kind) {
+  return recorded(c, step, kind, NULL)->values[0];
+}
 
 // The weights of the record in place of the models' own, on the reference's side; every parameter has one.
 static void set_weights(Models *c) {
@@ -238,8 +240,8 @@ static void cross_outputs(Models *c, int step, PmCompare *cross) {
     if (!name) continue;
     const PmTensor *want = &c->ref.results[i];
     bool grad = strncmp(name, "d(", 2) == 0;
-    pm_compare(cross, grad ? PM_CMP_GRADIENT : PM_CMP_REPORT, name, &want->type, plan_output(c, name, want->n), want->data,
-               want->n, grad ? floor_of(c, step, GRADIENT) : 0);
+    pm_compare(cross, grad ? PM_CMP_GRADIENT : PM_CMP_REPORT, name, &want->type, plan_output(c, name, want->n),
+               want->data, want->n, grad ? floor_of(c, step, GRADIENT) : 0);
   }
 }
 
@@ -337,8 +339,10 @@ static void updates_of_recorded_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_rank),      cmocka_unit_test(data_parallel),
-      cmocka_unit_test(tensor_parallel), cmocka_unit_test(both_parallel),
+      cmocka_unit_test(one_rank),
+      cmocka_unit_test(data_parallel),
+      cmocka_unit_test(tensor_parallel),
+      cmocka_unit_test(both_parallel),
       cmocka_unit_test(updates_of_recorded_gradients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
