@@ -181,6 +181,11 @@ static PmStatus *read_program(PmTool *t, const char *path, PmProgram **out) {
   return input;
 }
 
+PmStatus *pm_tool_codegen(PmTool *t, const PmModule *m, PmProgram **out) {
+  PM_TRY(pm_codegen(&t->arena, m, out));
+  return pm_program_validate(*out);
+}
+
 PmStatus *pm_tool_program(PmTool *t, const char *path, PmProgram **out, PmModule **out_module) {
   if (out_module) *out_module = NULL;
   bool is_program = false;
@@ -189,7 +194,7 @@ PmStatus *pm_tool_program(PmTool *t, const char *path, PmProgram **out, PmModule
   PmModule *m = NULL;
   PM_TRY(pm_tool_module(t, path, PM_DEFAULT_PASSES, &m));
   if (out_module) *out_module = m;
-  return pm_codegen(&t->arena, m, out);
+  return pm_tool_codegen(t, m, out);
 }
 
 PmStatus *pm_tool_check_ranks(const PmTool *t, const PmProgram *p) {

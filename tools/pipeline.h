@@ -18,6 +18,8 @@ PM_MUST_CHECK PmStatus *pm_tool_is_program(const char *path, bool *out_is);
 
 // Compiles the model at `path` and runs `passes`. A module without a `train` block stops where it cannot go on: INPUT.
 PM_MUST_CHECK PmStatus *pm_tool_module(PmTool *t, const char *path, const char *passes, PmModule **out);
+// Code for a partitioned module, checked as a plan that is read from a file is.
+PM_MUST_CHECK PmStatus *pm_tool_codegen(PmTool *t, const PmModule *m, PmProgram **out);
 // Reads a run plan, or compiles a model with all passes. out_module may be NULL; it is NULL for a run plan.
 PM_MUST_CHECK PmStatus *pm_tool_program(PmTool *t, const char *path, PmProgram **out, PmModule **out_module);
 // USAGE when `--print-ir-after` names no pass.

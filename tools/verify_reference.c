@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "codegen/codegen.h"
 #include "runtime/slices.h"
 #include "tools/compare.h"
 #include "tools/reference.h"
@@ -262,7 +261,7 @@ static PmStatus *compile_plan(Verify *v, const char *path) {
   PM_TRY(pm_reference_create(&t->arena, &t->passes, v->m, v->m->seed, &v->ref));
   t->passes.keep_grads = true;
   PM_TRY(pm_passes_run(&t->passes, v->m, PM_DEFAULT_PASSES));
-  PM_TRY(pm_codegen(&t->arena, v->m, &v->p));
+  PM_TRY(pm_tool_codegen(t, v->m, &v->p));
   pm_tool_report(t);
   return pm_tool_check_ranks(t, v->p);
 }
