@@ -156,6 +156,41 @@ static void add_pin(PmPlan *p, const PmPlanItem *item) {
   add_rule(p, rule);
 }
 
+// zero(stage=N, over=AXES) with a stage of 1 to 3 becomes a rule of its own; false: something else is meant.
+static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  PmLower *lw = p->lw;
+  if (strcmp(item->name.text, "zero") != 0) return false;
+  PmRule rule = {.span = item->span, .text = item_text(p, item)};
+  const PmExpr *over = NULL;
+  for (int32_t i = 0; i < item->args.n; i++) {
+    const PmArg *a = &item->args.items[i];
+    bool is_stage = a->name.text && strcmp(a->name.text, "stage") == 0;
+    if (is_stage && a->value->kind == PM_X_NUM && a->value->num >= 0 && a->value->num <= 3 &&
+        a->value->num == (double)(int)a->value->num) {
+      rule.zero = (uint8_t)a->value->num;
+    } else if (a->name.text && strcmp(a->name.text, "over") == 0) {
+      over = a->value;
+    } else {
+      pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `zero(stage=N, over=AXES)` with a stage of 0, 1, 2 or 3");
+      return true;
+    }
+  }
+  if (rule.zero == 0) return false;
+  if (!over) {
+    pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "`zero` needs `over=`: the mesh axes whose ranks share the states");
+    return true;
+  }
+  PmSplit mesh = {0};
+  if (!pin_mesh(p, over, &mesh)) return true;
+  rule.n_mesh = mesh.n;
+  memcpy(rule.mesh, mesh.mesh, mesh.n);
+  if (chosen)
+    add_rule(p, rule);
+  else
+    add_line(p, rule.text, item->span);
+  return true;
+}
+
 // What a directive may say in this version: everything else is an error once the plan is used.
 static bool asks_nothing(const PmPlanItem *item) {
   const char *name = item->name.text;
@@ -200,6 +235,7 @@ void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
     add_pin(p, item);
     return;
   }
+  if (add_zero(p, item, chosen)) return;
   add_line(p, item_text(p, item), item->span);
   if (chosen && !asks_nothing(item)) {
     pm_lw_later(lw, item->span, pm_arena_printf(lw->arena, "the directive `%s`", item_text(p, item)));

@@ -161,6 +161,7 @@ typedef struct PmRule {
   PmAxisId *axes;          // PM_NONE for a name that no axis has (reported as a rule that never fires)
   const char *scope;       // glob over paths, or NULL
   bool none;               // closes the axis
+  uint8_t zero;            // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles
   int32_t n_mesh;
   uint8_t mesh[PM_MAX_SPLIT];
   const char *text;        // as the user wrote it: "shard heads, ff -> tensor"
@@ -219,6 +220,8 @@ PmAxisId pm_module_local_axis(PmModule *m, const char *name, int64_t size);
 PmVarId pm_module_add_var(PmModule *m, PmVar var);
 PmVarId pm_module_find_var(const PmModule *m, const char *path);
 PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes the name unique (".2", ".3", ...)
+// The same for many of one name: tries `name` (1) or `name.N` from *number on, and leaves there the number taken.
+PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number);
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);

@@ -346,6 +346,7 @@ static void print_rules(const PmModule *m, PmBuf *out) {
     put_mesh_list(m, r->mesh, r->n_mesh, ", ", out);
     pm_buf_putc(out, ')');
     if (r->none) pm_buf_puts(out, " none");
+    if (r->zero) pm_buf_printf(out, " zero=%d", r->zero);
     put_key(out, "scope", r->scope);
     put_key(out, "pin", r->pin);
     if (r->pin) {

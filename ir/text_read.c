@@ -164,6 +164,9 @@ static bool read_rule_line(PmReader *r, int32_t *cap) {
   PmRule rule = {.span = PM_NO_SPAN};
   if (!read_rule_lists(r, &rule)) return false;
   rule.none = pm_lex_accept_word(x, "none");
+  int64_t zero = 0;
+  if (pm_lex_key(x, "zero") && !pm_lex_i64(x, 1, 3, &zero)) return false;
+  rule.zero = (uint8_t)zero;
   if (pm_lex_key(x, "scope") && !pm_lex_string(x, &rule.scope)) return false;
   if (pm_lex_key(x, "pin") && (!pm_lex_string(x, &rule.pin) || !read_pin_dims(r, &rule))) return false;
   if (pm_lex_key(x, "text") && !pm_lex_string(x, &rule.text)) return false;

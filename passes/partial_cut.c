@@ -80,6 +80,8 @@ static bool spread_call(Cut *c, int32_t t, const PmNode *n) {
   }
   for (int32_t i = 0; i < n->n_out; i++) {
     bool carry = pm_cross_out(n, i) == PM_CROSS_CARRY;
+    // A stack that is wanted split would be held whole until the last turn.
+    if (pm_cross_out(n, i) == PM_CROSS_STACK && pm_type_uses_mesh(&f->values[n->out + i].type, c->mesh)) continue;
     if (c->may[pm_slot(callee, g->results[i])] && (!carry || c->may[pm_slot(callee, i)]))
       changed |= set_may(c, pm_slot(tf, n->out + i));
   }

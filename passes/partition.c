@@ -28,6 +28,7 @@ typedef struct Partition {
   PmArena scratch;
   PmTree tree;
   PmPartials partials;
+  const PmType **stored;  // per slot of a parameter: the type in which it arrives, where that is not its use
 } Partition;
 
 // One function while it is rebuilt.
@@ -176,6 +177,7 @@ static void rebuild_node(Rebuild *r, const PmNode *n) {
 
 // The type in which a value crosses a call on the callee's side.
 static PmType crossing(const Partition *p, const PmTreeFn *callee, PmValueId v) {
+  if (p->stored[pm_slot(callee, v)]) return *p->stored[pm_slot(callee, v)];
   return with_partials(p, pm_fn(p->m, callee->fn)->values[v].type, p->partials.mask[pm_slot(callee, v)]);
 }
 
@@ -258,11 +260,41 @@ static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, con
   return tf->fn;
 }
 
+// Variables that are stored split travel so into the functions that use them, down to the turns of a repeat, and are
+// gathered there at their first use.
+static void flow_stored(Partition *p) {
+  p->stored = PM_NEW_N(&p->scratch, const PmType *, p->tree.n_slots + 1);
+  for (int32_t t = 0; t < p->tree.n_fns; t++) {
+    const PmTreeFn *tf = &p->tree.fns[t];
+    const PmFn *f = pm_fn(p->m, tf->fn);
+    for (int32_t i = 0; tf->parent == PM_NONE && f->param_bind && i < f->n_params; i++) {
+      PmVarId var = f->param_bind[i].var;
+      if (var != PM_NONE && !pm_type_equal(&p->m->vars[var].type, &f->values[i].type))
+        p->stored[pm_slot(tf, i)] = &p->m->vars[var].type;
+    }
+    for (int32_t k = 0; k < f->n_nodes; k++) {
+      const PmNode *n = &f->nodes[k];
+      if (!(pm_op_flags(n->op) & PM_F_CALL) || pm_fn(p->m, n->attr.callee)->kind == PM_FN_UPDATE) continue;
+      const PmTreeFn *callee = pm_tree_callee(&p->tree, p->m, n);
+      for (int32_t i = 0; i < n->n_in; i++) {
+        const PmType *s = p->stored[pm_slot(tf, n->in[i])];
+        if (!s || pm_cross_in(n, i) == PM_CROSS_CARRY) continue;
+        PmType *own = PM_NEW(&p->scratch, PmType);
+        *own = pm_cross_in(n, i) == PM_CROSS_STACK ? unstacked(s) : *s;
+        p->stored[pm_slot(callee, i)] = own;
+      }
+    }
+  }
+}
+
 static void rebuild_entry(Partition *p, int32_t t) {
   const PmFn *f = pm_fn(p->m, p->tree.fns[t].fn);
   PmType *params = PM_NEW_N(&p->scratch, PmType, f->n_params + 1);
   PmType *results = PM_NEW_N(&p->scratch, PmType, f->n_results + 1);
-  for (int32_t i = 0; i < f->n_params; i++) params[i] = f->values[i].type;
+  for (int32_t i = 0; i < f->n_params; i++) {
+    PmVarId var = f->param_bind ? f->param_bind[i].var : PM_NONE;
+    params[i] = var == PM_NONE ? f->values[i].type : p->m->vars[var].type;
+  }
   for (int32_t i = 0; i < f->n_results; i++) {
     PmVarId var = f->result_bind ? f->result_bind[i].var : PM_NONE;
     results[i] = var == PM_NONE ? f->values[f->results[i]].type : p->m->vars[var].type;
@@ -276,6 +308,7 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   pm_arena_init(&p.scratch, 0);
   p.tree = pm_tree_build(&p.scratch, m);
   pm_regroup_sums(&p.scratch, m, &p.tree);
+  flow_stored(&p);
   p.partials = pm_partial_cut(&p.scratch, m, &p.tree);
   for (int32_t i = 0; i < m->n_fns; i++)
     if (p.tree.of_fn[i] == PM_NONE) m->fns[i].dead = true;  // the model itself: its clones in step and eval are kept

@@ -15,6 +15,7 @@
 #include "passes/passes.h"
 #include "passes/place.h"
 #include "passes/shard_rules.h"
+#include "passes/zero.h"
 
 typedef struct Member {
   int32_t slot;
@@ -27,6 +28,7 @@ typedef struct Group {
   int32_t first, n;  // members
   const char *what;  // for `why`
   bool near;         // of a pointwise op or a view
+  bool update;       // of the optimizer's part of the step
 } Group;
 
 typedef struct Place {
@@ -35,6 +37,10 @@ typedef struct Place {
   PmTree tree;
   PmPlaced *slots;
   const PmType **types;  // per slot
+  const PmRule *zero;    // the plan's zero rule, or NULL
+  PmPlaced *vars;        // with zero, per variable: where it is stored
+  bool *update_fn;       // per tree function: the optimizer's, whole
+  bool in_update;        // groups that are opened now belong to the optimizer's part of the step
   Member *members;
   int32_t n_members, cap_members;
   Group *groups;
@@ -43,7 +49,7 @@ typedef struct Place {
 
 static void open_group(Place *p, const char *what, bool near) {
   p->groups = pm_grow(&p->scratch, p->groups, p->n_groups, &p->cap_groups, sizeof *p->groups);
-  p->groups[p->n_groups++] = (Group){.first = p->n_members, .n = 0, .what = what, .near = near};
+  p->groups[p->n_groups++] = (Group){.first = p->n_members, .n = 0, .what = what, .near = near, .update = p->in_update};
 }
 
 static void add_member(Place *p, int32_t slot, int32_t dim, bool is_out) {
@@ -107,9 +113,19 @@ static void var_groups(Place *p) {
     }
     for (int32_t k = 0; f->result_bind && k < f->n_results; k++) {
       PmVarId v = f->result_bind[k].var;
+      if (p->zero) continue;  // a new value leaves the optimizer as it is stored
       if (v != PM_NONE && first[v] != PM_NONE) link_slots(p, first[v], false, pm_slot(t, f->results[k]), true, 0, 0);
     }
   }
+}
+
+// Nodes of the step beside its calls of the model's forward and backward, and all of the functions that they call.
+static bool in_update(Place *p, int32_t t, const PmNode *n) {
+  bool is_call = (pm_op_flags(n->op) & PM_F_CALL) != 0;
+  PmFnKind callee = is_call ? pm_fn(p->m, n->attr.callee)->kind : PM_FN_COMPOSITE;
+  bool in = p->update_fn[t] || (p->tree.fns[t].fn == p->m->step && callee != PM_FN_BODY);
+  if (is_call) p->update_fn[p->tree.of_fn[n->attr.callee]] = in;
+  return in;
 }
 
 static void collect_groups(Place *p) {
@@ -118,12 +134,14 @@ static void collect_groups(Place *p) {
     const PmFn *f = pm_fn(p->m, t->fn);
     for (int32_t k = 0; k < f->n_nodes; k++) {
       const PmNode *n = &f->nodes[k];
+      p->in_update = in_update(p, i, n);
       if (pm_op_flags(n->op) & PM_F_CALL)
         call_groups(p, t, n);
       else
         node_groups(p, t, f, n);
     }
   }
+  p->in_update = false;
   var_groups(p);
 }
 
@@ -169,13 +187,18 @@ static bool spread(Place *p, const Group *g, bool forward_only, int32_t last_rul
   return changed;
 }
 
+// With zero the model is placed first, then, from where things are stored, the optimizer's part.
+static bool takes_part(const Place *p, const Group *g, bool near_only) {
+  return (g->near || !near_only) && (!p->zero || g->update == p->in_update);
+}
+
 // One round over the groups: forward in order, then, if nothing moved, in all directions from the end.
 static bool round_of(Place *p, bool near_only, bool forward_only, int32_t last_rule) {
   bool changed = false;
   for (int32_t i = 0; i < p->n_groups; i++)
-    if (p->groups[i].near || !near_only) changed |= spread(p, &p->groups[i], true, last_rule);
+    if (takes_part(p, &p->groups[i], near_only)) changed |= spread(p, &p->groups[i], true, last_rule);
   for (int32_t i = p->n_groups - 1; !forward_only && !changed && i >= 0; i--)
-    if (p->groups[i].near || !near_only) changed |= spread(p, &p->groups[i], false, last_rule);
+    if (takes_part(p, &p->groups[i], near_only)) changed |= spread(p, &p->groups[i], false, last_rule);
   return changed;
 }
 
@@ -192,7 +215,7 @@ static const char *describe(const Place *p, const PmType *t, const PmPlaced *s) 
   PmBuf text;
   pm_buf_init(&text);
   for (int32_t d = 0; d < t->rank; d++) {
-    if (!(s->decided >> d & 1)) continue;
+    if (!(s->decided >> d & 1) || !s->why[d]) continue;
     pm_buf_printf(&text, "%s%s: %s", text.len ? "; " : "", p->m->axes[t->dims[d].axis].name, s->why[d]);
     if (s->by[d]) pm_buf_printf(&text, ", through %s", s->by[d]);
   }
@@ -218,11 +241,17 @@ static void write_types(Place *p) {
     for (int32_t k = 0; k < f->n_params; k++)
       if (f->param_bind[k].var != PM_NONE) p->m->vars[f->param_bind[k].var].type = f->values[k].type;
   }
+  for (PmVarId v = 0; p->zero && v < p->m->n_vars; v++) {
+    PmType *t = &p->m->vars[v].type;
+    for (int32_t d = 0; d < t->rank; d++) t->dims[d].split = p->vars[v].split[d];
+  }
 }
 
 static void init_slots(Place *p) {
   p->slots = PM_NEW_N(&p->scratch, PmPlaced, p->tree.n_slots + 1);
   p->types = PM_NEW_N(&p->scratch, const PmType *, p->tree.n_slots + 1);
+  p->update_fn = PM_NEW_N(&p->scratch, bool, p->tree.n_fns + 1);
+  p->zero = p->m->step != PM_NONE ? pm_zero_rule(p->m) : NULL;
   for (int32_t i = 0; i < p->tree.n_fns; i++) {
     const PmTreeFn *t = &p->tree.fns[i];
     const PmFn *f = pm_fn(p->m, t->fn);
@@ -244,6 +273,12 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
   } else {
     collect_groups(&p);
     propagate(&p);
+    if (p.zero) {
+      p.vars = PM_NEW_N(&p.scratch, PmPlaced, m->n_vars + 1);
+      pm_zero_store(m, &p.tree, p.slots, ctx->diags, p.vars);
+      p.in_update = true;
+      propagate(&p);
+    }
     write_types(&p);
     m->stage = PM_STAGE_PLACED;
   }

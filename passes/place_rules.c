@@ -209,7 +209,7 @@ void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *d
   for (int32_t r = 0; r < m->n_rules; r++) {
     if (f.fates[r].bad_axis != PM_NONE)
       report_indivisible(m, &m->rules[r], &f.fates[r], diags);
-    else if (!f.fates[r].fired)
+    else if (!f.fates[r].fired && m->rules[r].zero == 0)
       report_idle(m, &m->rules[r], diags);
   }
 }

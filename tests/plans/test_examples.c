@@ -9,29 +9,46 @@
 #include "plans.h"
 
 typedef struct Case {
-  const char *file, *mesh, *set[12];
+  const char *file, *mesh;
+  int32_t zero;  // stage, over the mesh axis `data`
+  const char *set[12];
   const char *shard[8];
 } Case;
 
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
 
 static const Case cases[] = {
-    {"gpt_tiny", "data=2", {GPT_SMALL}, {"batch -> data"}},
-    {"gpt_tiny", "tensor=2", {GPT_SMALL}, {"heads, ff -> tensor"}},
-    {"gpt_tiny", "tensor=4", {GPT_SMALL}, {"heads, ff, vocab -> tensor"}},
-    {"gpt_tiny", "data=2,tensor=2", {GPT_SMALL}, {"batch -> data", "heads, ff -> tensor"}},
-    {"gpt_tiny", "data=2,tensor=2", {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor"}},
-    {"gpt_tiny", "tensor=2,data=4", {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor"}},
-    {"gpt_tiny", "data=2,tensor=2", {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor", "act seq -> tensor"}},
-    {"gpt_tiny", "a=2,b=2", {GPT_SMALL}, {"batch -> a + b"}},
-    {"gpt_tiny", "data=1,tensor=2", {GPT_SMALL}, {"batch -> data", "embed -> tensor"}},
-    {"llama_tiny", "data=2", {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"batch -> data"}},
-    {"llama_tiny", "tensor=2", {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"kvheads, ff, vocab -> tensor"}},
+    {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff -> tensor"}},
+    {"gpt_tiny", "tensor=4", 0, {GPT_SMALL}, {"heads, ff, vocab -> tensor"}},
+    {"gpt_tiny", "data=2,tensor=2", 0, {GPT_SMALL}, {"batch -> data", "heads, ff -> tensor"}},
+    {"gpt_tiny", "data=2,tensor=2", 0, {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor"}},
+    {"gpt_tiny", "tensor=2,data=4", 0, {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor"}},
+    {"gpt_tiny",
+     "data=2,tensor=2",
+     0,
+     {GPT_SMALL},
+     {"batch -> data", "heads, ff, vocab -> tensor", "act seq -> tensor"}},
+    {"gpt_tiny", "a=2,b=2", 0, {GPT_SMALL}, {"batch -> a + b"}},
+    {"gpt_tiny", "data=1,tensor=2", 0, {GPT_SMALL}, {"batch -> data", "embed -> tensor"}},
+    {"llama_tiny", "data=2", 0, {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"batch -> data"}},
+    {"llama_tiny", "tensor=2", 0, {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"kvheads, ff, vocab -> tensor"}},
     {"llama_tiny",
      "data=2,tensor=2",
+     0,
      {"axis.batch=4", "axis.seq=8", "axis.vocab=32"},
      {"batch -> data", "kvheads, ff, vocab -> tensor", "act seq -> tensor"}},
-    {"mlp", "data=2", {NULL}, {"batch -> data"}},
+    {"mlp", "data=2", 0, {NULL}, {"batch -> data"}},
+    {"gpt_tiny", "data=2", 1, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "data=4", 2, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "data=4", 3, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "data=2,tensor=2", 1, {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor"}},
+    {"gpt_tiny",
+     "data=2,tensor=2",
+     3,
+     {GPT_SMALL},
+     {"batch -> data", "heads, ff, vocab -> tensor", "act seq -> tensor"}},
+    {"llama_tiny", "data=4", 3, {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"batch -> data"}},
 };
 
 static int32_t count(const char *const *list, int32_t most) {
@@ -47,6 +64,7 @@ static const char *write_plan(const Case *c) {
   assert_non_null(f);
   fprintf(f, "mesh %s\n", c->mesh);
   for (int32_t i = 0; i < count(c->shard, 8); i++) fprintf(f, "shard %s\n", c->shard[i]);
+  if (c->zero) fprintf(f, "zero(stage=%d, over=data)\n", c->zero);
   fclose(f);
   return path;
 }
@@ -105,7 +123,7 @@ static void assert_counts(Counts got, Counts want) { assert_memory_equal(&got, &
 // Megatron's cut: two all-reduces a layer forward and two backward; the step adds one for the norm.
 static void test_tensor_parallel_counts(void **state) {
   (void)state;
-  static const Case c = {"gpt_tiny", "tensor=2", {GPT_SMALL}, {"heads, ff -> tensor"}};
+  static const Case c = {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff -> tensor"}};
   Plan p;
   plan_init(&p, "");
   PmModule *m = compile(&p, &c, true);
@@ -121,7 +139,7 @@ static void test_tensor_parallel_counts(void **state) {
 // gathered again for the weights' gradients; vocabulary-parallel embedding and loss never gather logits.
 static void test_sequence_parallel_counts(void **state) {
   (void)state;
-  static const Case c = {"gpt_tiny", "tensor=2", {GPT_SMALL}, {"heads, ff, vocab -> tensor", "act seq -> tensor"}};
+  static const Case c = {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff, vocab -> tensor", "act seq -> tensor"}};
   Plan p;
   plan_init(&p, "");
   PmModule *m = compile(&p, &c, true);
@@ -137,7 +155,7 @@ static void test_sequence_parallel_counts(void **state) {
 // Data parallelism: one all-reduce a parameter, after the layers.
 static void test_data_parallel_counts(void **state) {
   (void)state;
-  static const Case c = {"gpt_tiny", "data=2", {GPT_SMALL}, {"batch -> data"}};
+  static const Case c = {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}};
   Plan p;
   plan_init(&p, "");
   PmModule *m = compile(&p, &c, true);
@@ -150,13 +168,39 @@ static void test_data_parallel_counts(void **state) {
   plan_deinit(&p);
 }
 
+// ZeRO: 1, one reduce-scatter and one gather a parameter and step; 2, the scatter in each layer's backward; 3, gathers
+// in each layer, forward and again backward, and none at the end.
+static void test_zero_counts(void **state) {
+  (void)state;
+  for (int32_t stage = 1; stage <= 3; stage++) {
+    Case c = {"gpt_tiny", "data=2", stage, {GPT_SMALL}, {"batch -> data"}};
+    Plan p;
+    plan_init(&p, "");
+    PmModule *m = compile(&p, &c, true);
+    int64_t n_params = 0, n_layer = 0;
+    for (PmVarId v = 0; v < m->n_vars; v++) {
+      n_params += m->vars[v].role == PM_ROLE_PARAM;
+      n_layer += m->vars[v].role == PM_ROLE_PARAM && strncmp(m->vars[v].path, "layer.", 6) == 0;
+    }
+    Counts step = counts_of(m, "step"), fwd = counts_of(m, ".layer.fwd"), bwd = counts_of(m, ".layer.bwd");
+    assert_int_equal(step.all_reduce, 1);  // the norm
+    assert_int_equal(step.all_gather, stage < 3 ? n_params : 0);
+    assert_int_equal(step.reduce_scatter, stage == 1 ? n_params : n_params - n_layer);
+    assert_int_equal(bwd.reduce_scatter, stage == 1 ? 0 : n_layer);
+    assert_int_equal(fwd.all_gather, stage == 3 ? n_layer : 0);
+    assert_true(stage == 3 ? bwd.all_gather > 0 : bwd.all_gather == 0);
+    plan_deinit(&p);
+  }
+}
+
 int main(void) {
   enum { N_CASES = sizeof cases / sizeof cases[0] };
-  struct CMUnitTest tests[N_CASES + 3];
+  struct CMUnitTest tests[N_CASES + 4];
   for (size_t i = 0; i < N_CASES; i++)
     tests[i] = (struct CMUnitTest){.name = cases[i].file, .test_func = test_case, .initial_state = (void *)&cases[i]};
   tests[N_CASES] = (struct CMUnitTest)cmocka_unit_test(test_tensor_parallel_counts);
   tests[N_CASES + 1] = (struct CMUnitTest)cmocka_unit_test(test_sequence_parallel_counts);
   tests[N_CASES + 2] = (struct CMUnitTest)cmocka_unit_test(test_data_parallel_counts);
+  tests[N_CASES + 3] = (struct CMUnitTest)cmocka_unit_test(test_zero_counts);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

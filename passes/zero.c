@@ -1,0 +1,185 @@
+#include "passes/zero.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+
+typedef struct Zero {
+  PmModule *m;
+  const PmTree *tree;
+  const PmTreeFn *step;  // tree entry of the step
+  const PmFn *f;         // the step
+  const PmRule *rule;
+  bool *repeats;  // per axis: some repeat runs over it
+  PmPlaced *slots;
+  PmPlaced *vars;
+  PmDiags *diags;
+} Zero;
+
+const PmRule *pm_zero_rule(const PmModule *m) {
+  for (int32_t i = 0; i < m->n_rules; i++)
+    if (m->rules[i].zero > 0) return &m->rules[i];
+  return NULL;
+}
+
+static int64_t local_size(const PmModule *m, const PmType *t, const PmPlaced *p, int32_t dim) {
+  return pm_axis_size(m, t->dims[dim].axis) / pm_split_parts(m, &p->split[dim]);
+}
+
+// The largest axis, as it lies now, that `ways` divides; PM_NONE when there is none.
+static int32_t largest_dim(const Zero *z, const PmType *t, const PmPlaced *p, int64_t ways) {
+  int32_t best = PM_NONE;
+  for (int32_t d = 0; d < t->rank; d++) {
+    int64_t size = local_size(z->m, t, p, d);
+    if (z->repeats[t->dims[d].axis] || size % ways != 0) continue;
+    if (best == PM_NONE || size > local_size(z->m, t, p, best)) best = d;
+  }
+  return best;
+}
+
+static void add_split(const Zero *z, PmPlaced *p, int32_t dim, int32_t mesh) {
+  if (!pm_split_push(&p->split[dim], mesh)) return;
+  p->decided = (uint16_t)(p->decided | 1u << dim);
+  p->why[dim] = z->rule->text;
+  p->by[dim] = NULL;
+}
+
+static bool takes(const PmType *t, const PmPlaced *p, int32_t mesh) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (pm_split_has(&p->split[d], mesh)) return true;
+  return false;
+}
+
+// Splits a tensor further over the free mesh axes; false when some of them found no axis.
+static bool split_further(const Zero *z, const PmType *t, PmPlaced *p) {
+  int32_t mesh[PM_MAX_SPLIT], n = 0;
+  int64_t ways = 1;
+  for (int32_t i = 0; i < z->rule->n_mesh; i++) {
+    int64_t size = z->m->mesh[z->rule->mesh[i]].size;
+    if (size == 1 || takes(t, p, z->rule->mesh[i])) continue;
+    mesh[n++] = z->rule->mesh[i];
+    ways *= size;
+  }
+  int32_t dim = largest_dim(z, t, p, ways);
+  bool all = true;
+  for (int32_t i = 0; i < n; i++) {
+    int32_t own = dim != PM_NONE ? dim : largest_dim(z, t, p, z->m->mesh[mesh[i]].size);
+    if (own == PM_NONE)
+      all = false;
+    else
+      add_split(z, p, own, mesh[i]);
+  }
+  return all;
+}
+
+static int32_t step_slot(const Zero *z, PmVarId var) {
+  for (int32_t k = 0; k < z->f->n_params; k++)
+    if (z->f->param_bind[k].var == var) return pm_slot(z->step, k);
+  return PM_NONE;
+}
+
+// Gives `slot` the placement `p` of a value of type `like`, axis by axis.
+static void impose(const Zero *z, int32_t slot, const PmType *t, const PmPlaced *p, const PmType *like) {
+  for (int32_t d = 0; d < t->rank; d++) {
+    int32_t e = pm_type_find(like, t->dims[d].axis);
+    if (e == PM_NONE) continue;
+    PmPlaced *to = &z->slots[slot];
+    to->decided = (uint16_t)(to->decided | 1u << d);
+    to->split[d] = p->split[e];
+    to->why[d] = p->why[e] ? p->why[e] : z->rule->text;
+    to->by[d] = NULL;
+    to->rule[d] = 0;
+  }
+}
+
+// From stage 2 on a gradient that a repeat produces turn by turn is scattered in each turn: its producer's stack is
+// placed as it is stored.
+static void impose_in_turns(const Zero *z, PmValueId grad, const PmPlaced *p, const PmType *like) {
+  int32_t def = z->f->values[grad].def;
+  if (def == PM_NONE || !(pm_op_flags(z->f->nodes[def].op) & PM_F_CALL)) return;
+  const PmNode *call = &z->f->nodes[def];
+  const PmTreeFn *callee = pm_tree_callee(z->tree, z->m, call);
+  const PmFn *g = pm_fn(z->m, callee->fn);
+  PmValueId result = g->results[grad - call->out];
+  int32_t maker = g->values[result].def;
+  if (maker == PM_NONE || !(pm_op_flags(g->nodes[maker].op) & PM_F_CALL)) return;
+  if (pm_cross_out(&g->nodes[maker], result - g->nodes[maker].out) != PM_CROSS_STACK) return;
+  impose(z, pm_slot(callee, result), &g->values[result].type, p, like);
+}
+
+static void store_grads(const Zero *z, PmVarId var) {
+  const PmVar *v = &z->m->vars[var];
+  const char *name = pm_intern_printf(z->m->names, "d(%s)", v->path);
+  for (PmValueId k = z->f->n_params; k < z->f->n_values; k++) {
+    if (z->f->values[k].name != name) continue;
+    impose(z, pm_slot(z->step, k), &z->f->values[k].type, &z->vars[var], &v->type);
+    if (z->rule->zero >= 2) impose_in_turns(z, k, &z->vars[var], &v->type);
+  }
+}
+
+// The optimizer's call for this parameter works on the stored parts.
+static void store_update(const Zero *z, PmVarId var) {
+  int32_t value = step_slot(z, var);
+  for (int32_t i = 0; i < z->f->n_nodes; i++) {
+    const PmNode *n = &z->f->nodes[i];
+    if (!(pm_op_flags(n->op) & PM_F_CALL) || n->n_in == 0 || pm_slot(z->step, n->in[0]) != value) continue;
+    const PmTreeFn *callee = pm_tree_callee(z->tree, z->m, n);
+    const PmFn *g = pm_fn(z->m, callee->fn);
+    if (g->kind != PM_FN_UPDATE) continue;
+    for (int32_t k = 0; k < g->n_params; k++)
+      impose(z, pm_slot(callee, k), &g->values[k].type, &z->vars[var], &z->m->vars[var].type);
+  }
+}
+
+static void store_param(const Zero *z, PmVarId var) {
+  const PmVar *v = &z->m->vars[var];
+  int32_t slot = step_slot(z, var);
+  if (slot == PM_NONE) return;
+  PmPlaced stored = z->slots[slot];
+  if (!split_further(z, &v->type, &stored) && v->type.rank > 0) {
+    pm_diag(z->diags, PM_W_ZERO_WHOLE, z->rule->span, "`%s` (%lld bytes) stays whole over a mesh axis of `%s`", v->path,
+            (long long)pm_type_local_bytes(z->m, &v->type), z->rule->text);
+  }
+  z->vars[var] = stored;
+  store_grads(z, var);
+  store_update(z, var);
+  for (PmVarId s = 0; s < z->m->n_vars; s++) {
+    if (z->m->vars[s].owner != var || step_slot(z, s) == PM_NONE) continue;
+    impose(z, step_slot(z, s), &z->m->vars[s].type, &stored, &v->type);
+    z->vars[s] = z->slots[step_slot(z, s)];
+  }
+  if (z->rule->zero < 3) z->vars[var] = z->slots[slot];
+}
+
+// What the model's part has left open is whole: the optimizer's part may not decide it.
+static void close_model(const Zero *z) {
+  for (PmValueId v = 0; v < z->f->n_values; v++) {
+    int32_t def = z->f->values[v].def;
+    bool from_model = def == PM_NONE;
+    if (def != PM_NONE && (pm_op_flags(z->f->nodes[def].op) & PM_F_CALL))
+      from_model = pm_fn(z->m, z->f->nodes[def].attr.callee)->kind == PM_FN_BODY;
+    if (from_model) z->slots[pm_slot(z->step, v)].decided = (uint16_t)((1u << z->f->values[v].type.rank) - 1);
+  }
+}
+
+static void find_repeats(Zero *z) {
+  for (int32_t t = 0; t < z->tree->n_fns; t++) {
+    const PmFn *f = pm_fn(z->m, z->tree->fns[t].fn);
+    for (int32_t i = 0; i < f->n_nodes; i++)
+      if (f->nodes[i].op == PM_OP_repeat) z->repeats[f->nodes[i].attr.axes[0]] = true;
+  }
+}
+
+void pm_zero_store(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags, PmPlaced *out_vars) {
+  Zero z = {.m = m, .tree = tree, .rule = pm_zero_rule(m), .slots = slots, .vars = out_vars, .diags = diags};
+  PM_ASSERT(z.rule && m->step != PM_NONE, "no step to store split");
+  z.step = &tree->fns[tree->of_fn[m->step]];
+  z.f = pm_fn(m, m->step);
+  z.repeats = PM_NEW_N(m->arena, bool, m->n_axes + 1);
+  find_repeats(&z);
+  close_model(&z);
+  for (PmVarId v = 0; v < m->n_vars; v++)
+    if (step_slot(&z, v) != PM_NONE) out_vars[v] = slots[step_slot(&z, v)];
+  for (PmVarId v = 0; v < m->n_vars; v++)
+    if (m->vars[v].role == PM_ROLE_PARAM && m->vars[v].update != PM_NONE) store_param(&z, v);
+}
