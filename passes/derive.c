@@ -172,6 +172,24 @@ static void draft_backward(PmGradDraft *w, const PmFlow *flow) {
   close_draft(w, &g);
 }
 
+// What a loop saves is stacked along its axis: LIMIT when such a stack passes what a type may hold.
+static PmStatus *check_stacks(const PmDiff *d, const PmGradPair *p) {
+  if (!p->use.loop) return NULL;
+  const PmFn *f = pm_fn(d->m, p->fwd);
+  int64_t turns = pm_axis_size(d->m, p->use.axis);
+  for (int32_t i = p->use.n_carry; i < f->n_results; i++) {
+    const PmValue *v = &f->values[f->results[i]];
+    int64_t n;
+    if (v->type.rank < PM_MAX_RANK && pm_type_elements(d->m, &v->type, &n) && pm_mul_i64(n, turns, &n) &&
+        n <= PM_MAX_ELEMENTS)
+      continue;
+    return PM_STATUS(PM_ERR_LIMIT,
+                     "%s in `%s`, kept for the backward pass over %lld turns, passes %d axes or 2^48 elements",
+                     v->name ? v->name : "a value without a name", f->name, (long long)turns, PM_MAX_RANK);
+  }
+  return NULL;
+}
+
 PmStatus *pm_grad_derive(PmDiff *d, PmGradPair *p) {
   PmModule *m = d->m;
   PmGradDraft w = {.d = d, .p = p, .f = *pm_fn(m, p->use.fn)};
@@ -189,6 +207,7 @@ PmStatus *pm_grad_derive(PmDiff *d, PmGradPair *p) {
   pm_simplify_fn(m, d->arena, p->bwd, &changed);
   pm_dce_fn(m, d->arena, p->bwd);
   pm_grad_close(&w);
+  PM_TRY(check_stacks(d, p));
   pm_simplify_fn(m, d->arena, p->bwd, &changed);
   pm_dce_fn(m, d->arena, p->bwd);
   return NULL;

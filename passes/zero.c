@@ -13,7 +13,9 @@ typedef struct Zero {
   bool *repeats;  // per axis: some repeat runs over it
   PmPlaced *slots;
   PmPlaced *vars;
-  PmDiags *diags;
+  int32_t n_whole;      // parameters that stay whole over some mesh axis
+  int64_t whole_bytes;  // of them, on one rank
+  const char *whole;    // the first
 } Zero;
 
 const PmRule *pm_zero_rule(const PmModule *m) {
@@ -131,14 +133,14 @@ static void store_update(const Zero *z, PmVarId var) {
   }
 }
 
-static void store_param(const Zero *z, PmVarId var) {
+static void store_param(Zero *z, PmVarId var) {
   const PmVar *v = &z->m->vars[var];
   int32_t slot = step_slot(z, var);
   if (slot == PM_NONE) return;
   PmPlaced stored = z->slots[slot];
   if (!split_further(z, &v->type, &stored) && v->type.rank > 0) {
-    pm_diag(z->diags, PM_W_ZERO_WHOLE, z->rule->span, "`%s` (%lld bytes) stays whole over a mesh axis of `%s`", v->path,
-            (long long)pm_type_local_bytes(z->m, &v->type), z->rule->text);
+    if (z->n_whole++ == 0) z->whole = v->path;
+    z->whole_bytes += pm_type_local_bytes(z->m, &v->type);
   }
   z->vars[var] = stored;
   store_grads(z, var);
@@ -170,8 +172,15 @@ static void find_repeats(Zero *z) {
   }
 }
 
+static void report_whole(const Zero *z, PmDiags *diags) {
+  pm_diag(diags, PM_W_ZERO_WHOLE, z->rule->span, "%d parameter%s stay%s whole over a mesh axis of `%s`", z->n_whole,
+          z->n_whole == 1 ? "" : "s", z->n_whole == 1 ? "s" : "", z->rule->text);
+  pm_diag_label(diags, z->rule->span, "`%s`%s: %lld bytes on every rank", z->whole, z->n_whole == 1 ? "" : ", ...",
+                (long long)z->whole_bytes);
+}
+
 void pm_zero_store(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags, PmPlaced *out_vars) {
-  Zero z = {.m = m, .tree = tree, .rule = pm_zero_rule(m), .slots = slots, .vars = out_vars, .diags = diags};
+  Zero z = {.m = m, .tree = tree, .rule = pm_zero_rule(m), .slots = slots, .vars = out_vars};
   PM_ASSERT(z.rule && m->step != PM_NONE, "no step to store split");
   z.step = &tree->fns[tree->of_fn[m->step]];
   z.f = pm_fn(m, m->step);
@@ -182,4 +191,5 @@ void pm_zero_store(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *di
     if (step_slot(&z, v) != PM_NONE) out_vars[v] = slots[step_slot(&z, v)];
   for (PmVarId v = 0; v < m->n_vars; v++)
     if (m->vars[v].role == PM_ROLE_PARAM && m->vars[v].update != PM_NONE) store_param(&z, v);
+  if (z.n_whole > 0) report_whole(&z, diags);
 }
