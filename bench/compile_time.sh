@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Time from text to one device's partitioned program, best of 5 runs: a GPT 8,192 wide of 128 layers on 8 and on 16,384
-# ranks, and
-# on 16,384 ranks with 12 and 1,200 layers. Prints each against the first: the target is flat (within 1.1).
+# Time from text to one device's partitioned program, best of 5 runs: a GPT 8,192 wide, of 128 layers on 8 and on 16,384
+# ranks, and of 12 and 1,200 layers on 16,384. Prints each against the first: the target is flat (within 1.1).
 # usage: bench/compile_time.sh [build/bin/pmodel]
 set -euo pipefail
 cd "$(dirname "$0")/.."

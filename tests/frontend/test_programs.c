@@ -109,8 +109,8 @@ static void later_constructs_are_named_once(void **state) {
     if (count(c.text, pm_buf_str(&line)) != 1) fail_msg("%s\n%s", named[i], c.text);
     pm_buf_deinit(&line);
   }
-  assert_int_equal(count(c.text, "error["), 8);
-  assert_int_equal(count(c.text, "error[E0199]"), 8);
+  assert_int_equal(count(c.text, "error["), 7);
+  assert_int_equal(count(c.text, "error[E0199]"), 7);
   compiled_free(&c);
   compile(&c, DATA "gpt2.pmodel", NULL, NULL);
   assert_int_equal(count(c.text, "error["), 1);

@@ -9,6 +9,9 @@
 #include "harness.h"
 #include "passes/tree.h"
 
+// Operands are of the order of 1: what comes out smaller than this is what rounding left of a difference.
+#define SMALLEST 1e-6
+
 static void parse_mesh(Plan *p, const char *text) {
   p->m->mesh = PM_NEW_N(&p->arena, PmMeshAxis, PM_MAX_MESH);
   while (*text) {
@@ -112,12 +115,12 @@ double plan_worst_error(PmArena *arena, const PmModule *logical, PmFnId logical_
   assert_null(pm_interp_run(logical, logical_fn, PM_INTERP_F64, arena, in, out));
   assert_null(pm_interp_run(local, local_fn, PM_INTERP_F64, arena, in_local, out_local));
   // A key bias has a zero gradient: gradients are measured against a thousandth of the step's largest at least.
-  double worst = 0, floor_of_grads = 1e-30;
+  double worst = 0, floor_of_grads = SMALLEST;
   for (int32_t k = 0; k < f->n_results; k++)
     if (is_grad(f, k)) floor_of_grads = fmax(floor_of_grads, 1e-3 * largest_of(&out[k]));
   for (int32_t k = 0; k < f->n_results; k++) {
     double *whole = PM_NEW_N(arena, double, out[k].n + 1), error = 0;
-    double largest = fmax(largest_of(&out[k]), is_grad(f, k) ? floor_of_grads : 1e-30);
+    double largest = fmax(largest_of(&out[k]), is_grad(f, k) ? floor_of_grads : SMALLEST);
     pm_tensor_gather(local, &out_local[k], whole);
     for (int64_t i = 0; i < out[k].n; i++) {
       double e = fabs(out[k].data[i] - whole[i]);

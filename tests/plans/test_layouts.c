@@ -165,6 +165,20 @@ static void test_axis_moves_by_all_to_all(void **state) {
   plan_deinit(&p);
 }
 
+// The merged axis divides over more ranks than its major part has elements: the merge runs whole.
+static void test_merge_of_a_small_major_part(void **state) {
+  (void)state;
+  Plan p;
+  plan_init(&p, "tensor=8");
+  PmAxisId embed = plan_axis(&p, "embed", 8), pair = plan_axis(&p, "pair", 2), half = plan_axis(&p, "half", 4);
+  PmValueId x = plan_var(&p, PM_ROLE_INPUT, PM_F32, "x", PM_NONE, AXES(embed));
+  PmValueId h = named(&p, pm_b_split(&p.b, x, embed, AXES(pair, half), 2), "h");
+  PmValueId y = named(&p, pm_b_merge(&p.b, gelu_like(&p, h), AXES(pair, half), 2, embed), "y");
+  plan_rule(&p, 0, "embed", "tensor");
+  plan_check(&p, &y, 1);
+  plan_deinit(&p);
+}
+
 static void test_indivisible_axis_is_an_error(void **state) {
   (void)state;
   Plan p;
@@ -204,6 +218,7 @@ int main(void) {
       cmocka_unit_test(test_softmax_over_a_split_axis),
       cmocka_unit_test(test_partials_leave_a_repeat),
       cmocka_unit_test(test_axis_moves_by_all_to_all),
+      cmocka_unit_test(test_merge_of_a_small_major_part),
       cmocka_unit_test(test_indivisible_axis_is_an_error),
       cmocka_unit_test(test_idle_rule_is_a_warning),
   };
