@@ -78,6 +78,28 @@ expect 2 show memory x.prun --plan dp2
 expect 2 verify x.prun --against=reference
 expect 2 verify "$mlp" --against=reference --static
 
+# 1 or 4, and soon: texts that ask for too much
+model='pmodel 1
+import "std"
+axis b = 4, d = 8
+'
+body='model m {
+  input x[b, d] : f32
+  param w[d] ~ zeros
+'
+{ echo "$model$body  y = x * w"; yes '  y = y * w' | head -n 30000 || true; echo '  minimize mean[b, d](y)'; echo '}'
+  echo 'train { optimizer = sgd(); lr = constant(1e-2); steps = 2 }'; } >chain.pmodel
+expect 4 check chain.pmodel
+says err 'memory limit'
+{ echo "$model$body  minimize mean[b, d](x * w)"; echo '}'; echo 'plan p0 { }'
+  for i in $(seq 1000); do echo "plan p$i extends p$((i - 1)) { }"; done; } >extends.pmodel
+expect 1 check extends.pmodel --plan p1000
+says err 'E0103.*more than 16 deep'
+{ echo "$model$body  minimize mean[b, d](x * w)"; echo '}'; echo 'plan p {'; echo '  mesh a = 2'
+  yes '  shard b -> a' | head -n 5000 || true; echo '}'; } >rules.pmodel
+expect 1 check rules.pmodel --plan p
+says err 'E0103.*at most 4096 items'
+
 # 4: a limit
 expect 4 train "$EXAMPLES/llama3_8b.pmodel" --steps 1
 says err 'this machine has'
