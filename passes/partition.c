@@ -305,7 +305,7 @@ static void rebuild_entry(Partition *p, int32_t t) {
 PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Partition p = {.m = m};
-  pm_arena_init(&p.scratch, 0);
+  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
   p.tree = pm_tree_build(&p.scratch, m);
   pm_regroup_sums(&p.scratch, m, &p.tree);
   flow_stored(&p);

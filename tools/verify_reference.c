@@ -258,6 +258,7 @@ static PmStatus *run_all(Verify *v, int64_t steps) {
 static PmStatus *compile_plan(Verify *v, const char *path) {
   PmTool *t = v->t;
   PM_TRY(pm_tool_module(t, path, "", &v->m));
+  t->arena.limit = 0;  // the reference's values are as large as the model's
   PM_TRY(pm_reference_create(&t->arena, &t->passes, v->m, v->m->seed, &v->ref));
   t->passes.keep_grads = true;
   PM_TRY(pm_passes_run(&t->passes, v->m, PM_DEFAULT_PASSES));
