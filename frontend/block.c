@@ -247,7 +247,11 @@ PmValueId pm_lw_read_var(PmLower *lw, PmVarId var) {
   PmValueId id = lw->frame->var_vals[var];
   const PmVar *v = &lw->m->vars[var];
   if (id == PM_NONE || v->role != PM_ROLE_PARAM) return id;
-  return pm_b_cast(&lw->frame->b, id, pm_lw_format(lw, PM_FORMAT_COMPUTE, v->path));
+  PmLoc here = lw->frame->b.loc;
+  lw->frame->b.loc = v->loc;
+  id = pm_b_cast(&lw->frame->b, id, pm_lw_format(lw, PM_FORMAT_COMPUTE, v->path));
+  lw->frame->b.loc = here;
+  return id;
 }
 
 void pm_lw_put_declared(PmLower *lw, PmScope *scope, const PmInst *inst) {
