@@ -27,6 +27,7 @@ typedef struct Cut {
   bool *blocked;    // per slot: a carried parameter whose turn does not give back a partial
   uint64_t *needs;  // per slot: operands of its node that must be partial with it
   bool *leads;      // per slot: goes into gradients of parameters only
+  bool *rounded;    // per slot: leads, and is narrow or becomes so before it gets there
   int32_t *vertex;  // per slot
   PmNet net;
 } Cut;
@@ -178,20 +179,27 @@ static void find_leading(Cut *c, int32_t t) {
       if (!hands_on) leads[n->in[k]] = false;
     }
   }
+  bool *rounded = c->rounded + pm_slot(tf, 0);
+  for (PmValueId v = 0; v < f->n_values; v++) rounded[v] = leads[v] && is_narrow((PmDtype)f->values[v].type.dtype);
+  for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
+    const PmNode *n = &f->nodes[i];
+    for (int32_t k = 0; k < n->n_in && !is_call(n); k++)
+      if (leads[n->in[k]] && rounded[n->out]) rounded[n->in[k]] = true;
+  }
 }
 
-// A narrow value on its way to the gradient of a parameter costs as much as it would in f32, and a little more: where the
-// gradient's type is wider, it is summed over ranks in that type.
+// What is still to be rounded on its way to the wide gradient of a parameter costs as much as it would in f32, and a little
+// more: sums over ranks run in the gradient's type, where the gradient is stored.
 static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
   PmType t = pm_fn(c->m, tf->fn)->values[v].type;
   bool scatters = pm_type_uses_mesh(&t, c->mesh);
   for (int32_t d = 0; d < t.rank; d++)
     for (uint8_t i = 0; i < t.dims[d].split.n; i++)
       if (t.dims[d].split.mesh[i] == c->mesh) t.dims[d].split.n = i;
-  bool widens = c->leads[pm_slot(tf, v)] && is_narrow((PmDtype)t.dtype);
-  if (widens) t.dtype = PM_F32;
+  bool rounded = c->rounded[pm_slot(tf, v)];
+  if (rounded) t.dtype = PM_F32;
   int64_t bytes = pm_type_local_bytes(c->m, &t);
-  return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes + widens);
+  return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes + rounded);
 }
 
 static void node_uses(Cut *c, const PmTreeFn *tf, const PmFn *f, const PmNode *n) {
@@ -265,6 +273,7 @@ PmPartials pm_partial_cut(PmArena *arena, const PmModule *m, const PmTree *tree)
   c.blocked = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.needs = PM_NEW_N(arena, uint64_t, tree->n_slots + 1);
   c.leads = PM_NEW_N(arena, bool, tree->n_slots + 1);
+  c.rounded = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.vertex = PM_NEW_N(arena, int32_t, tree->n_slots + 1);
   for (c.mesh = 0; c.mesh < m->n_mesh; c.mesh++) {
     for (int32_t s = 0; s < tree->n_slots; s++) c.blocked[s] = false;

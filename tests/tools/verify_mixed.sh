@@ -23,6 +23,19 @@ for plan in "" dp2_tp2; do
   says out '^ +updated parameter +24 +0\.00e\+00 '
   says out '^ +updated state +54 +0\.00e\+00 '
 done
+# ZeRO: what is gathered is in the compute type, what is summed in the gradient's.
+cat llama_tiny_bf16.pmodel >zero.pmodel
+cat >>zero.pmodel <<'END'
+plan z3 {
+  mesh data=2
+  shard batch -> data
+  zero(stage=3, over=data)
+}
+END
+expect 0 verify zero.pmodel --plan z3 --steps 1 --against=reference
+expect 0 show comm zero.pmodel --plan z3
+if grep -qE '^  all_gather .* f32' out; then complain "a gather in f32: $(cat out)"; fi
+if grep -qE '^  (reduce_scatter|all_reduce) .* bf16' out; then complain "a sum of gradients in bf16: $(cat out)"; fi
 # Storage itself in bf16.
 sed "/^train/i policy { param = bf16; compute = bf16 }" "$EXAMPLES/llama_tiny.pmodel" >stored.pmodel
 expect 0 verify stored.pmodel --plan dp2_tp2 --steps 1 --against=reference
