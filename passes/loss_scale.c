@@ -12,12 +12,19 @@ static PmVarId add_var(PmModule *m, const char *path, PmDtype dtype, double star
                                       .update = PM_NONE});
 }
 
-void pm_loss_scale_vars(PmModule *m, PmLossScale *out) {
+PmStatus *pm_loss_scale_vars(PmModule *m, PmLossScale *out) {
+  static const char *const paths[] = {"step/loss_scale", "step/streak", "step/taken"};
   *out = (PmLossScale){.on = m->loss_scale > 0};
-  if (!out->on) return;
-  out->var_scale = add_var(m, "step/loss_scale", PM_F32, m->loss_scale);
-  out->var_streak = add_var(m, "step/streak", PM_F32, 0);
-  out->var_taken = add_var(m, "step/taken", PM_F64, 0);
+  if (!out->on) return NULL;
+  for (int32_t i = 0; i < 3; i++) {
+    if (pm_module_find_var(m, paths[i]) != PM_NONE) {
+      return PM_STATUS(PM_ERR_INPUT, "variable `%s` stands in the module already", paths[i]);
+    }
+  }
+  out->var_scale = add_var(m, paths[0], PM_F32, m->loss_scale);
+  out->var_streak = add_var(m, paths[1], PM_F32, 0);
+  out->var_taken = add_var(m, paths[2], PM_F64, 0);
+  return NULL;
 }
 
 void pm_loss_scale_read(PmLossScale *s, const PmValueId *vars) {
@@ -65,8 +72,8 @@ void pm_loss_scale_update(const PmLossScale *s, PmBuilder *b, int64_t window, Pm
   after[s->var_scale] = pm_b_map3(b, PM_S_where, s->finite, kept, less);
   PmValueId counted = pm_b_map3(b, PM_S_where, full, zero, streak);
   after[s->var_streak] = pm_b_map3(b, PM_S_where, s->finite, counted, zero);
-  after[s->var_taken] = pm_b_map2(b, PM_S_add, s->taken, pm_b_map3(b, PM_S_where, s->finite,
-                                                                  pm_b_const(b, PM_F64, 1), pm_b_const(b, PM_F64, 0)));
+  after[s->var_taken] = pm_b_map2(
+      b, PM_S_add, s->taken, pm_b_map3(b, PM_S_where, s->finite, pm_b_const(b, PM_F64, 1), pm_b_const(b, PM_F64, 0)));
 }
 
 PmValueId pm_loss_scale_choose(const PmLossScale *s, PmBuilder *b, PmVarId var, PmValueId after, PmValueId before) {

@@ -1,7 +1,7 @@
 // Dynamic loss scaling, a part of the training step. The loss is multiplied by a power of two before its gradients are
 // taken and they are divided by it after; where one of them is not finite the step is skipped: parameters and states
-// stay, the scale is halved, and the step number, which schedule and optimizer read, does not advance. After a window of
-// steps without overflow the scale doubles.
+// stay, the scale is halved, and the step number, which schedule and optimizer read, does not advance. After a window
+// of steps without overflow the scale doubles.
 //
 // The decision reads the norm of all gradients, whose sum is over every rank: it is one number, the same on each.
 // State: "step/loss_scale", "step/streak" (steps since the scale changed), "step/taken" (steps that were not skipped).
@@ -18,8 +18,8 @@ typedef struct PmLossScale {
   PmValueId skipped;               // f32[]: 1 or 0
 } PmLossScale;
 
-// Adds the variables when the module asks for scaling.
-void pm_loss_scale_vars(PmModule *m, PmLossScale *out);
+// Adds the variables when the module asks for scaling. INPUT when one of their names is taken.
+PM_MUST_CHECK PmStatus *pm_loss_scale_vars(PmModule *m, PmLossScale *out);
 void pm_loss_scale_read(PmLossScale *s, const PmValueId *vars);
 // The cotangent of the loss.
 PmValueId pm_loss_scale_seed(const PmLossScale *s, PmBuilder *b, PmDtype dtype);

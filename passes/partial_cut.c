@@ -148,7 +148,8 @@ static bool is_narrow(PmDtype d) { return d == PM_BF16 || d == PM_F16; }
 
 // The gradient of a parameter, held in a wide type.
 static bool is_gradient(const Cut *c, const PmTreeFn *tf, const PmValue *v) {
-  if (tf->parent != PM_NONE || !v->name || is_narrow((PmDtype)v->type.dtype) || strncmp(v->name, "d(", 2) != 0) return false;
+  if (tf->parent != PM_NONE || !v->name || is_narrow((PmDtype)v->type.dtype) || strncmp(v->name, "d(", 2) != 0)
+    return false;
   size_t n = strlen(v->name);
   for (PmVarId i = 0; i < c->m->n_vars; i++) {
     const PmVar *var = &c->m->vars[i];
@@ -174,8 +175,8 @@ static void find_leading(Cut *c, int32_t t) {
     for (int32_t k = 0; k < n->n_out; k++)
       if (is_gradient(c, tf, &f->values[n->out + k])) leads[n->out + k] = true;
     for (int32_t k = 0; k < n->n_in; k++) {
-      bool hands_on = !is_call(n) && leads[n->out] && c->may[pm_slot(tf, n->out)] &&
-                      (c->needs[pm_slot(tf, n->out)] >> k & 1);
+      bool hands_on =
+          !is_call(n) && leads[n->out] && c->may[pm_slot(tf, n->out)] && (c->needs[pm_slot(tf, n->out)] >> k & 1);
       if (!hands_on) leads[n->in[k]] = false;
     }
   }
@@ -188,8 +189,8 @@ static void find_leading(Cut *c, int32_t t) {
   }
 }
 
-// What is still to be rounded on its way to the wide gradient of a parameter costs as much as it would in f32, and a little
-// more: sums over ranks run in the gradient's type, where the gradient is stored.
+// What is still to be rounded on its way to the wide gradient of a parameter costs as much as it would in f32, and a
+// little more: sums over ranks run in the gradient's type, where the gradient is stored.
 static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
   PmType t = pm_fn(c->m, tf->fn)->values[v].type;
   bool scatters = pm_type_uses_mesh(&t, c->mesh);

@@ -196,7 +196,7 @@ static void push_reports(Step *s, const PmGradPair *model, PmValueId first, PmVa
 static PmStatus *build_step(PmModule *m, PmArena *scratch, const PmGradPair *model, bool keep_grads) {
   PmVarId step_var = find_step_var(m);
   Step s = {.m = m, .scratch = scratch};
-  pm_loss_scale_vars(m, &s.scale);
+  PM_TRY(pm_loss_scale_vars(m, &s.scale));
   s.b = (PmBuilder){m, pm_module_add_fn(m, "step", PM_FN_STEP), {0}};
   s.vars = PM_NEW_N(scratch, PmValueId, m->n_vars);
   s.after = PM_NEW_N(scratch, PmValueId, m->n_vars);

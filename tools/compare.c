@@ -15,7 +15,8 @@ static const char *const kind_texts[PM_CMP_COUNT] = {
 // few such lie between a weight and its gradient. Losses and norms are sums of many, in f32.
 double pm_compare_bound(const PmCompare *c, PmCompareKind kind) {
   if (kind == PM_CMP_INITIAL) return 0;
-  bool sums = kind == PM_CMP_LOSS || kind == PM_CMP_GRAD_NORM, values = kind == PM_CMP_GRADIENT || kind == PM_CMP_LOGITS;
+  bool sums = kind == PM_CMP_LOSS || kind == PM_CMP_GRAD_NORM,
+       values = kind == PM_CMP_GRADIENT || kind == PM_CMP_LOGITS;
   double coarse = sums ? c->unit / 2 : values || kind == PM_CMP_REPORT ? 8 * c->unit : 0;
   return coarse > c->bound ? coarse : c->bound;
 }

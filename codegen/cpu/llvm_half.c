@@ -24,7 +24,7 @@ static LLVMValueRef to_float(const Half *h, LLVMValueRef v) {
 }
 
 static LLVMValueRef add(const Half *h, LLVMValueRef a, uint32_t v) { return LLVMBuildAdd(h->b, a, word(h, v), ""); }
-static LLVMValueRef and(const Half *h, LLVMValueRef a, uint32_t v) { return LLVMBuildAnd(h->b, a, word(h, v), ""); }
+static LLVMValueRef and (const Half *h, LLVMValueRef a, uint32_t v) { return LLVMBuildAnd(h->b, a, word(h, v), ""); }
 static LLVMValueRef shift_right(const Half *h, LLVMValueRef a, uint32_t n) {
   return LLVMBuildLShr(h->b, a, word(h, n), "");
 }

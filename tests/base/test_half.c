@@ -49,8 +49,8 @@ static void test_rounds_once(void **state) {
     if (isfinite(f)) check(f * (1 + 0x1p-11)), check(nextafter(f * (1 + 0x1p-11), INFINITY));
     if (isfinite(g)) check(g * (1 + 0x1p-8)), check(nextafter(g * (1 + 0x1p-8), 0));
   }
-  const double ends[] = {0.0, -0.0, 65519.99, 65520, 0x1p-25, 0x1.1p-25, -0x1p-14, INFINITY, -INFINITY, NAN, 1e300,
-                         -1e300, 1e-300, 0x1.ffp127, 0x1.feffp127, 0x1p-134, 0x1.8p-134, 3.4e38};
+  const double ends[] = {0.0, -0.0,  65519.99, 65520,  0x1p-25,    0x1.1p-25,    -0x1p-14, INFINITY,   -INFINITY,
+                         NAN, 1e300, -1e300,   1e-300, 0x1.ffp127, 0x1.feffp127, 0x1p-134, 0x1.8p-134, 3.4e38};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) check(ends[i]);
 }
 

@@ -1,5 +1,5 @@
-// 16-bit floats in plans. Where no sum is taken, f32 arithmetic rounded once more is what the reference computes, bit for
-// bit: it has more than twice the digits of either format. Sums agree up to their order.
+// 16-bit floats in plans. Where no sum is taken, f32 arithmetic rounded once more is what the reference computes, bit
+// for bit: it has more than twice the digits of either format. Sums agree up to their order.
 #include "fixture.h"
 
 #include "ir/build.h"
@@ -112,10 +112,12 @@ static void test_equal_bits(void **state) {
 
 // Of each sum: products and sums in f32, one rounding at the end: one unit of the format, where the order of the sum
 // tips it over.
-#define SUMS(d)                                                                                                   \
-  "module local\naxis a 40\naxis b 24\naxis c 33\naxis v 7\n"                                                    \
-  "fn f body {\nparam %0 : " d "[a:40, b:24]\nparam %1 : " d "[c:33, b:24]\nparam %2 : i32<v>[a:40]\n"            \
-  "%3 = dot[b](%0, %1) : " d "[a:40, c:33]\n%4 = reduce.sum[a, b](%0) : " d "[]\n"                               \
+#define SUMS(d)                                                             \
+  "module local\naxis a 40\naxis b 24\naxis c 33\naxis v 7\n"               \
+  "fn f body {\nparam %0 : " d "[a:40, b:24]\nparam %1 : " d                \
+  "[c:33, b:24]\nparam %2 : i32<v>[a:40]\n"                                 \
+  "%3 = dot[b](%0, %1) : " d "[a:40, c:33]\n%4 = reduce.sum[a, b](%0) : " d \
+  "[]\n"                                                                    \
   "%5 = scatter_add[v](%2, %0) : " d "[v:7, b:24]\nreturn %3, %4, %5\n}\n"
 
 static void test_sums(void **state) {

@@ -39,7 +39,8 @@ static void test_formats(void **state) {
   for (int32_t h = 0; h < 2; h++) {
     const PmInstrOp op = h == 0 ? PM_I_ROUND_BF16 : PM_I_ROUND_F16;
     PmKernel *ks[] = {kernel(&arena, halves[h], PM_K_F32, 0, "unpack"), kernel(&arena, PM_K_F32, halves[h], 0, "pack"),
-                      kernel(&arena, PM_K_F32, PM_K_F32, op, "round32"), kernel(&arena, PM_K_F64, PM_K_F32, op, "round64")};
+                      kernel(&arena, PM_K_F32, PM_K_F32, op, "round32"),
+                      kernel(&arena, PM_K_F64, PM_K_F32, op, "round64")};
     PmKernelCompiler *c = compiler_new(256, 2, NULL);
     PmKernelFn fns[4];
     compile_ok(c, program_of(&arena, ks, 4), fns);

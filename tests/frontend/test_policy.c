@@ -7,13 +7,13 @@
 #include "compile.h"
 #include "ir/text.h"
 
-#define MODEL                                                                         \
-  "pmodel 1\nimport \"std\"\naxis batch = 2, seq = 4, vocab = 5, embed = 6, out = 3\n" \
+#define MODEL                                                                              \
+  "pmodel 1\nimport \"std\"\naxis batch = 2, seq = 4, vocab = 5, embed = 6, out = 3\n"     \
   "block half(x) {\n  param w[embed, out] ~ ones\n  y = dot[embed](x, w)\n  return y\n}\n" \
-  "model m {\n  input tokens[batch, seq] in vocab\n  input z[batch, seq] : f16\n"         \
-  "  param t[vocab, embed] ~ normal(0.1)\n  sub a, b, n = half\n"                        \
-  "  x = t[vocab = tokens]\n  p = a(x)\n  q = b(x)\n  r = n(x)\n"                        \
-  "  s = mean[batch](p)\n  u = p + q\n  v = f32(z) * q\n"                                \
+  "model m {\n  input tokens[batch, seq] in vocab\n  input z[batch, seq] : f16\n"          \
+  "  param t[vocab, embed] ~ normal(0.1)\n  sub a, b, n = half\n"                          \
+  "  x = t[vocab = tokens]\n  p = a(x)\n  q = b(x)\n  r = n(x)\n"                          \
+  "  s = mean[batch](p)\n  u = p + q\n  v = f32(z) * q\n"                                  \
   "  minimize mean[seq, out](f32(s)) + mean[batch, seq, out](f32(u + r)) + mean[batch, seq, out](v)\n}\n"
 #define TRAIN "train { optimizer = adamw(); lr = 1e-3 }\n"
 
@@ -40,7 +40,8 @@ static void program(Compiled *c, const char *policy) {
 static const char *value(const Compiled *c, const char *name) {
   const PmFn *f = pm_fn(c->module, c->module->model);
   for (int32_t i = f->n_params; i < f->n_values; i++) {
-    if (f->values[i].name && strcmp(f->values[i].name, name) == 0) return pm_dtype_text((PmDtype)f->values[i].type.dtype);
+    if (f->values[i].name && strcmp(f->values[i].name, name) == 0)
+      return pm_dtype_text((PmDtype)f->values[i].type.dtype);
   }
   fail_msg("no value %s", name);
   return "";
@@ -84,12 +85,13 @@ static void compute_is_what_parameters_are_read_in(void **state) {
 static void overrides_go_by_path(void **state) {
   (void)state;
   Compiled c;
-  program(&c, "policy { compute = bf16; \"b\": compute = f32; \"n.w\": compute = f32; \"a\": param = bf16;\n"
-                       "  \"a\": grad = bf16; \"t\": grad = f16 }");
+  program(&c,
+          "policy { compute = bf16; \"b\": compute = f32; \"n.w\": compute = f32; \"a\": param = bf16;\n"
+          "  \"a\": grad = bf16; \"t\": grad = f16 }");
   assert_string_equal(value(&c, "a.y"), "bf16");
   assert_string_equal(value(&c, "b.y"), "f32");
-  assert_string_equal(value(&c, "n.y"), "f32");   // a parameter in f32 promotes
-  assert_string_equal(value(&c, "u"), "bf16");    // results of b are cast back
+  assert_string_equal(value(&c, "n.y"), "f32");  // a parameter in f32 promotes
+  assert_string_equal(value(&c, "u"), "bf16");   // results of b are cast back
   assert_int_equal(var(&c, "a.w")->type.dtype, PM_BF16);
   assert_int_equal(var(&c, "a.w")->grad, PM_BOOL);
   assert_int_equal(var(&c, "a.w/v")->type.dtype, PM_F32);
