@@ -165,6 +165,18 @@ static PmStatus *compare_updates(Verify *v, double grad_floor) {
   return NULL;
 }
 
+// States of the model itself: no gradient takes part, so they are compared as the step leaves them.
+static PmStatus *compare_states(Verify *v) {
+  const PmModule *m = v->ref.m;
+  const PmFn *f = pm_fn(m, m->step);
+  for (int32_t i = 0; i < f->n_results; i++) {
+    PmVarId var = f->result_bind[i].var;
+    if (var == PM_NONE || m->vars[var].role != PM_ROLE_STATE || m->vars[var].owner != PM_NONE) continue;
+    PM_TRY(compare_var(v, var, PM_CMP_STATE, &v->ref.results[i], 0));
+  }
+  return NULL;
+}
+
 static PmStatus *compare_eval(Verify *v) {
   const PmOutput *o = pm_session_find_output(v->run.session, PM_ENTRY_EVAL, "logits");
   if (!o || !v->p->entries[PM_ENTRY_EVAL].present) return NULL;
@@ -192,6 +204,7 @@ static PmStatus *verify_step(Verify *v, int64_t step) {
   double grad_floor = GRAD_FLOOR * largest_gradient(&v->ref);
   PM_TRY(compare_outputs(v, grad_floor));
   PM_TRY(compare_updates(v, grad_floor));
+  PM_TRY(compare_states(v));
   if (step == 0) PM_TRY(compare_eval(v));
   pm_reference_advance(&v->ref);
   return NULL;
