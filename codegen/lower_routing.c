@@ -233,7 +233,12 @@ PmCgId pm_cg_lower_slot_of(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId
   Cut cuts[PM_CG_RANK];
   PmAxisId range[PM_CG_RANK];
   int32_t n_cuts = 0, rank = 0;
-  if (pm_cg_elements(result) >= INT64_C(1) << COUNT_BITS && !cg->status) {
+  if (pm_axis_size(cg->m, like->to[0]) > INT32_MAX) {
+    cg->status = PM_STATUS(PM_ERR_LIMIT, "axis %s has %lld slots; kernels count to 2^31", cg->m->axes[like->to[0]].name,
+                           (long long)pm_axis_size(cg->m, like->to[0]));
+    return idx;
+  }
+  if (pm_cg_elements(result) >= INT64_C(1) << COUNT_BITS) {
     cg->status = PM_STATUS(PM_ERR_LIMIT, "%lld positions are given slots at once; kernels count them up to 2^%d",
                            (long long)pm_cg_elements(result), COUNT_BITS);
     return idx;

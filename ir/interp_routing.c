@@ -3,11 +3,13 @@
 
 #include "ir/interp_ops.h"
 
+#define MAX_COUNTERS (INT64_C(1) << 27)  // 1 GiB
+
 PmStatus *pm_eval_slot_of(PmEval *e) {
   const PmModule *m = e->ip->m;
   int64_t n_experts = m->axes[e->node->attr.axes[0]].size;
   int64_t slots = m->axes[e->node->attr.to[0]].size / n_experts;
-  int64_t *taken = calloc((size_t)n_experts, sizeof *taken);
+  int64_t *taken = n_experts <= MAX_COUNTERS ? calloc((size_t)n_experts, sizeof *taken) : NULL;
   if (!taken) return PM_STATUS(PM_ERR_LIMIT, "no memory to count the slots of %lld elements", (long long)n_experts);
   for (int64_t r = 0; r < e->out->ranks; r++) {
     const double *idx = pm_rank_data(e->in[0], r);

@@ -1,7 +1,9 @@
 // topk and slot_of, which become sums over comparisons: the plan's results are the definition's, exactly.
 #include "fixture.h"
 
-#define HEAD "module local\naxis b 3\naxis s 5\naxis long 96\naxis prime 37\naxis e 8\naxis c 3\naxis es 48\naxis one 8\naxis big 4096\n"
+#define HEAD                                                                                                         \
+  "module local\naxis b 3\naxis s 5\naxis long 96\naxis prime 37\naxis e 8\naxis c 3\naxis es 48\naxis one 8\naxis " \
+  "big 4096\n"
 
 // Rounded operands have ties.
 static void test_topk(void **state) {
@@ -35,7 +37,8 @@ static void test_slots(void **state) {
 static void test_long_axes(void **state) {
   (void)state;
   check(HEAD
-        "fn f body {\nparam %0 : i32<e>[b:3, long:96, c:3]\nparam %1 : i32<e>[long:96]\nparam %2 : i32<e>[prime:37, c:3]\n"
+        "fn f body {\nparam %0 : i32<e>[b:3, long:96, c:3]\nparam %1 : i32<e>[long:96]\nparam %2 : i32<e>[prime:37, "
+        "c:3]\n"
         "%3 = slot_of[e -> big](%0) : i32<big>[b:3, long:96, c:3]\n%4 = slot_of[e -> es](%1) : i32<es>[long:96]\n"
         "%5 = slot_of[e -> es](%2) : i32<es>[prime:37, c:3]\nreturn %3, %4, %5\n}\n",
         0);

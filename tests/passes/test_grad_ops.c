@@ -193,9 +193,9 @@ static void test_routing(void **state) {
 
 static void test_every_op_has_a_test(void **state) {
   (void)state;
-  static const PmOp tested[] = {PM_OP_broadcast, PM_OP_cast,  PM_OP_call,   PM_OP_dot,    PM_OP_index,
-                                PM_OP_map,       PM_OP_merge, PM_OP_reduce, PM_OP_rename, PM_OP_repeat,
-                                PM_OP_scatter_add, PM_OP_select, PM_OP_split, PM_OP_stack};
+  static const PmOp tested[] = {PM_OP_broadcast,   PM_OP_cast,   PM_OP_call,   PM_OP_dot,    PM_OP_index,
+                                PM_OP_map,         PM_OP_merge,  PM_OP_reduce, PM_OP_rename, PM_OP_repeat,
+                                PM_OP_scatter_add, PM_OP_select, PM_OP_split,  PM_OP_stack};
   for (int32_t op = 0; op < PM_OP_COUNT; op++) {
     bool found = false;
     for (size_t i = 0; i < sizeof tested / sizeof tested[0]; i++) found = found || tested[i] == (PmOp)op;
