@@ -13,6 +13,11 @@ typedef struct Coll {
   int32_t member;  // axis over the members
 } Coll;
 
+static int32_t add_member(PmCg *cg) {
+  cg->members = pm_grow(cg->arena, cg->members, cg->n_members, &cg->cap_members, sizeof *cg->members);
+  return cg->members[cg->n_members++] = cg->next_axis++;
+}
+
 static PmCgId exchange(Coll *c, PmCgId x, const PmCgValue *v) {
   PmCgNode n = c->node;
   n.n_axes = n.n_to = 0;
@@ -67,7 +72,7 @@ PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmC
   Coll c = {.cg = lw->cg, .r = lw->r, .node = node, .group = 1};
   for (int32_t i = 0; i < n->attr.n_mesh; i++) c.group *= lw->cg->m->mesh[n->attr.mesh[i]].size;
   if (c.group == 1) return in;
-  c.member = lw->cg->next_axis++;
+  c.member = add_member(lw->cg);
   const PmCgValue x = lw->r->values[in];
   const int32_t axis = n->attr.axes[0];
   switch (n->op) {

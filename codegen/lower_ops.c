@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "codegen/lower.h"
+#include "codegen/lower_routing.h"
 
 static PmCgNode start(const PmCgLower *lw, const PmNode *n) {
   PmCgNode c = {.op = n->op, .fn = n->attr.fn, .kind = n->attr.kind, .origin = lw->origin};
@@ -171,6 +171,18 @@ static void emit_scatter_add(PmCgLower *lw, const PmNode *n) {
   const PmType *t = result_type(lw, n);
   c.offset = pm_cg_offset(lw->cg, &t->dims[pm_type_find(t, n->attr.axes[0])]);
   finish_wide(lw, n, &c, 1);
+}
+
+static void emit_slot_of(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  lw->env[n->out] = pm_cg_lower_slot_of(lw->cg, lw->r, &c, lw->env[n->in[0]], &v);
+}
+
+static void emit_topk(PmCgLower *lw, const PmNode *n) {
+  const PmCgNode c = start(lw, n);
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  lw->env[n->out] = pm_cg_lower_topk(lw->cg, lw->r, &c, lw->env[n->in[0]], &v);
 }
 
 static void emit_call(PmCgLower *lw, const PmNode *n) {

@@ -292,7 +292,8 @@ void pm_cg_orders(PmCgRegion *r) {
 // Gradients by their name; what has an axis over the members of a group is staging for a collective.
 static PmOwner owner(const PmCg *cg, const PmCgValue *v) {
   for (int32_t i = 0; i < v->rank; i++)
-    if (v->dims[i].axis >= cg->m->n_axes) return PM_OWN_COMM;
+    for (int32_t k = 0; k < cg->n_members; k++)
+      if (v->dims[i].axis == cg->members[k]) return PM_OWN_COMM;
   return v->name && strncmp(v->name, "d(", 2) == 0 ? PM_OWN_GRAD : PM_OWN_ACT;
 }
 

@@ -172,6 +172,8 @@ typedef struct PmCg {
   PmArena *out_arena;  // the program's
   const PmModule *m;
   int32_t next_axis;
+  int32_t *members;  // those of its axes that are over the members of a group
+  int32_t n_members, cap_members;
   PmKernel **kernels;
   uint64_t *kernel_hash;
   int32_t n_kernels, cap_kernels, cap_kernel_hash;

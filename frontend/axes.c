@@ -1,8 +1,10 @@
+#include <string.h>
+
 #include "frontend/lower.h"
 
 PmAxisId pm_lw_axis_name(PmLower *lw, PmName name) {
   PmSym *sym = pm_scope_find(lw->scope, name.text);
-  if (sym && sym->kind == PM_SYM_AXIS) return sym->axis;
+  if (sym && sym->kind == PM_SYM_AXIS) return pm_lw_sized(lw, sym->axis, name.span) ? sym->axis : PM_NONE;
   if (sym && (sym->kind == PM_SYM_ERROR || sym->val.kind == PM_V_ERROR)) return PM_NONE;
   const char **names;
   int32_t n = pm_scope_names(lw, lw->scope, PM_SYM_AXIS, &names);
@@ -19,11 +21,59 @@ PmAxisId pm_lw_axis_name(PmLower *lw, PmName name) {
   return PM_NONE;
 }
 
-PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e) {
-  if (e->kind == PM_X_FIELD) {
-    pm_lw_later(lw, e->span, pm_arena_printf(lw->arena, "the micro-batch axis `.%s`", e->name));
-    return PM_NONE;
+static PmRagged *find_ragged(const PmLower *lw, PmAxisId axis) {
+  for (int32_t i = 0; i < lw->n_ragged; i++) {
+    if (lw->ragged[i].axis == axis) return &lw->ragged[i];
   }
+  return NULL;
+}
+
+bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span) {
+  const PmRagged *r = find_ragged(lw, axis);
+  if (!r || r->sized) return true;
+  const char *name = lw->m->axes[axis].name;
+  if (pm_lw_error(lw, PM_E_AXIS_SIZE, span, "`%s` is ragged and has no size before its first `dispatch`", name)) {
+    pm_diag_label(lw->diags, r->span, "declared here");
+    pm_diag_help(lw->diags, "give it a size: `axis %s = 64`", name);
+  }
+  return false;
+}
+
+void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n) {
+  const PmSym *sym = e->kind == PM_X_NAME ? pm_scope_find(lw->scope, e->name) : NULL;
+  PmRagged *r = sym && sym->kind == PM_SYM_AXIS ? find_ragged(lw, sym->axis) : NULL;
+  if (!r) return;
+  PmAxis *axis = &lw->m->axes[r->axis];
+  if (n < 1 || n > PM_MAX_AXIS_SIZE) {
+    pm_lw_error(lw, PM_E_LIMIT, e->span, "`%s` would need more slots than an axis may have", axis->name);
+    n = 1;
+  }
+  if (!r->sized) {
+    axis->size = n;
+    r->sized = true;
+    r->first = e->span;
+  }
+  if (axis->size == n) return;
+  if (pm_lw_error(lw, PM_E_AXIS_SIZE, e->span, "`%s` needs up to %lld slots here, but has %lld", axis->name,
+                  (long long)n, (long long)axis->size)) {
+    pm_diag_label(lw->diags, r->first, "its size comes from this dispatch");
+    pm_diag_help(lw->diags, "declare another ragged axis for this one");
+  }
+}
+
+PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e) {
+  PmName name = {e->a->name, e->a->span};
+  if (e->a->kind == PM_X_NAME && strcmp(e->name, "micro") == 0 && strcmp(name.text, "batch") == 0) {
+    return pm_lw_axis_name(lw, name);
+  }
+  if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "%s is not an axis", pm_lw_text(lw, e->span))) {
+    pm_diag_help(lw->diags, "`batch.micro` is the part of `batch` that one micro-batch has");
+  }
+  return PM_NONE;
+}
+
+PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e) {
+  if (e->kind == PM_X_FIELD) return pm_lw_micro(lw, e);
   if (e->kind != PM_X_NAME) {
     pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "square brackets hold axis names, and %s is none",
                 pm_lw_text(lw, e->span));

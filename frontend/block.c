@@ -37,10 +37,38 @@ static PmVal keep_type(PmLower *lw, const PmSym *sym, PmName name, PmVal v) {
   return PM_ERROR_VAL;
 }
 
+// The value after the step; the name goes on to mean the value at its start.
+static void assign_state(PmLower *lw, const PmSym *sym, PmName name, PmVal v) {
+  PmFrame *f = lw->frame;
+  if (sym->var == PM_NONE || v.kind == PM_V_ERROR) return;
+  if (sym->var < f->var_lo || sym->var >= f->var_hi) {
+    if (pm_lw_error(lw, PM_E_PROGRAM, name.span, "state `%s` is assigned once a step, but `repeat` comes here often",
+                    name.text)) {
+      pm_diag_label(lw->diags, sym->span, "declared outside of the `repeat`");
+      pm_diag_help(lw->diags, "declare it inside: each turn then has a state of its own");
+    }
+    return;
+  }
+  if (f->new_vals[sym->var] != PM_NONE) {
+    if (pm_lw_error(lw, PM_E_REDEFINED, name.span, "state `%s` is assigned a second time in one step", name.text)) {
+      pm_diag_label(lw->diags, sym->span, "declared here");
+      pm_diag_note(lw->diags, "a state reads its value at the start of the step, and is assigned once");
+    }
+    return;
+  }
+  v = keep_type(lw, sym, name, v);
+  if (v.kind == PM_V_NODE) f->new_vals[sym->var] = v.id;
+}
+
 void pm_lw_assign(PmLower *lw, PmName name, PmVal v) {
   PmSym *here = pm_scope_find_here(lw->scope, name.text);
   bool rebind = here && here->kind == PM_SYM_VALUE && !here->fixed;
   if (here && (here->kind == PM_SYM_ERROR)) return;
+  if (here && here->state) {
+    PmSym sym = *here;
+    assign_state(lw, &sym, name, v);
+    return;
+  }
   if (here && here->fixed) {
     if (pm_lw_error(lw, PM_E_REDEFINED, name.span, "`%s` is a parameter, input or constant and cannot be assigned",
                     name.text)) {
@@ -185,12 +213,6 @@ static void exec_report(PmLower *lw, const PmStmt *s) {
 
 // Declarations were dealt with before; here only their place is checked.
 static void check_declaration(PmLower *lw, const PmStmt *s) {
-  if (s->kind == PM_ST_STATE) {
-    if (at_block_level(lw->scope)) pm_lw_later(lw, s->span, "`state` in a model or block");
-    for (int32_t i = 0; i < s->decls.n && at_block_level(lw->scope); i++) {
-      pm_scope_put(lw, lw->scope, pm_sym_value(s->decls.items[i].name.text, PM_ERROR_VAL, s->decls.items[i].name.span));
-    }
-  }
   if (lw->scope->kind == PM_SCOPE_UPDATE && s->kind == PM_ST_STATE) return;
   if (!at_block_level(lw->scope)) {
     pm_lw_error(lw, PM_E_PROGRAM, s->span,
@@ -261,6 +283,8 @@ void pm_lw_put_declared(PmLower *lw, PmScope *scope, const PmInst *inst) {
     PmSym sym = pm_sym_value(v->name.text, id == PM_NONE ? PM_ERROR_VAL : pm_val_node(id, false), v->name.span);
     sym.fixed = true;
     sym.var = v->var;
+    sym.state = v->var != PM_NONE && lw->m->vars[v->var].role == PM_ROLE_STATE;
+    if (id != PM_NONE) sym.type = *pm_b_type(&lw->frame->b, id);
     pm_scope_put(lw, scope, sym);
   }
   for (int32_t i = 0; i < inst->n_subs; i++) {

@@ -353,6 +353,9 @@ AXES_HANDLER(rename)
 AXES_HANDLER(split)
 AXES_HANDLER(merge)
 AXES_HANDLER(stack)
+AXES_HANDLER(topk)
+AXES_HANDLER(dispatch)
+AXES_HANDLER(combine)
 
 static const Builtin builtins[] = {
 #define BUILTIN(name, handler, scalar, brackets, min, max) \

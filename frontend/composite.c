@@ -10,7 +10,8 @@ PmFrame *pm_lw_frame(PmLower *lw, PmFnId fn, PmSpan span) {
   f->parent = lw->frame;
   f->b = (PmBuilder){.m = lw->m, .fn = fn, .loc = pm_lw_loc(lw, span)};
   f->var_vals = PM_NEW_N(lw->arena, PmValueId, lw->m->n_vars + 1);
-  for (int32_t i = 0; i < lw->m->n_vars; i++) f->var_vals[i] = PM_NONE;
+  f->new_vals = PM_NEW_N(lw->arena, PmValueId, lw->m->n_vars + 1);
+  for (int32_t i = 0; i < lw->m->n_vars; i++) f->var_vals[i] = f->new_vals[i] = PM_NONE;
   lw->frame = f;
   return f;
 }

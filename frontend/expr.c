@@ -22,10 +22,14 @@ static PmVal unknown_name(PmLower *lw, const PmExpr *e) {
 static PmVal eval_name(PmLower *lw, const PmExpr *e) {
   PmSym *sym = pm_scope_find(lw->scope, e->name);
   if (!sym && strcmp(e->name, "inf") == 0) return pm_val_num(INFINITY);
-  if (!sym && strcmp(e->name, "ragged") == 0) return pm_lw_later_val(lw, e->span, "`ragged` axes");
+  if (!sym && strcmp(e->name, "ragged") == 0) {
+    pm_lw_error(lw, PM_E_KIND, e->span, "`ragged` is no number: it stands alone, as the size of an axis");
+    return PM_ERROR_VAL;
+  }
   if (!sym) return unknown_name(lw, e);
   switch (sym->kind) {
     case PM_SYM_AXIS:
+      if (!pm_lw_sized(lw, sym->axis, e->span)) return PM_ERROR_VAL;
       return pm_val_num((double)lw->m->axes[sym->axis].size);
     case PM_SYM_VALUE:
       if (sym->val.kind != PM_V_NODE || lw->frame) return sym->val;
@@ -77,8 +81,8 @@ static PmVal eval_bracket(PmLower *lw, const PmExpr *e) {
 
 static PmVal eval_field(PmLower *lw, const PmExpr *e) {
   if (e->a->kind == PM_X_NAME && strcmp(e->name, "micro") == 0) {
-    pm_lw_later(lw, e->span, pm_arena_printf(lw->arena, "the micro-batch axis `.%s`", e->name));
-    return PM_ERROR_VAL;
+    PmAxisId axis = pm_lw_micro(lw, e);
+    return axis == PM_NONE ? PM_ERROR_VAL : pm_val_num((double)lw->m->axes[axis].size);
   }
   if (pm_lw_error(lw, PM_E_KIND, e->span, "values have no parts: nothing is named `.%s`", e->name)) {
     pm_diag_note(lw->diags, "paths such as `layer.attn.q` stand in plans, as strings");

@@ -1,12 +1,14 @@
 // The frontend: .pmodel text -> syntax tree -> checked graph of functions over named axes (stage LOGICAL).
 //
 // What a module holds when it leaves here, and what later passes may rely on:
-//   * vars: inputs and parameters in the order of their declaration, then "step" (role STEP, f64[]), then the optimizer
+//   * vars: inputs, parameters and the model's states (role STATE, no owner) in the order of their declaration, then "step" (role STEP, f64[]), then the optimizer
 //     states ("layer.attn.wq/m", role STATE, owner = the parameter), grouped by parameter in the optimizer's order.
-//   * model fn: one parameter a var of role INPUT or PARAM, in that order and bound to it; result 0 is the minimised
-//     scalar (report "loss"), then one result a `report`. The value that the program calls `logits` is named "logits".
+//   * model fn: one parameter a var of role INPUT, PARAM or STATE, in that order and bound to it; result 0 is the minimised
+//     scalar (report "loss"), then one result a `report`, then one
+//     result a state that is assigned, bound to it. The value that the program calls `logits` is named "logits".
 //   * `repeat`: a PM_FN_BODY named "<model>.<path>"; its stacked operands are the parameters declared inside, in the
-//     order of the vars; the results are the carried values only.
+//     order of the vars; the results are the carried values, then
+//     the states that a turn assigns, stacked.
 //   * blocks are inlined; a value's name is its path ("layer.attn.q"), bound for results of block-level statements.
 //   * `fn` with axes or statements: one PM_FN_COMPOSITE for each different combination of argument types, axes and
 //   constant

@@ -126,6 +126,21 @@ static void declare_params(PmLower *lw, PmInst *inst, const PmStmt *s) {
   }
 }
 
+// Axes may be left out: a state of one number.
+static void declare_states(PmLower *lw, PmInst *inst, const PmStmt *s) {
+  PmVar v = {.role = PM_ROLE_STATE};
+  bool init_ok = s->value && pm_lw_init(lw, s->value, &v);
+  if (!s->value &&
+      pm_lw_error(lw, PM_E_PROGRAM, s->span, "state `%s` has no initial value", s->decls.items[0].name.text)) {
+    pm_diag_help(lw->diags, "add `~ zeros`, `~ ones` or `~ normal(0.02)`");
+  }
+  for (int32_t i = 0; i < s->decls.n; i++) {
+    const PmDecl *d = &s->decls.items[i];
+    bool ok = var_type(lw, inst, d, PM_F32, &v.type);
+    add_var(lw, inst, d, v, ok && init_ok);
+  }
+}
+
 static bool input_dtype(PmLower *lw, const PmStmt *s, PmDtype *out) {
   const char *name = s->of.text;
   if (pm_lw_float_dtype(name, out)) return true;
@@ -272,6 +287,7 @@ static void declare(PmLower *lw, PmInst *inst, const PmStmts *stmts) {
   for (int32_t i = 0; i < stmts->n && !lw->stopped; i++) {
     const PmStmt *s = &stmts->items[i];
     if (s->kind == PM_ST_PARAM) declare_params(lw, inst, s);
+    if (s->kind == PM_ST_STATE) declare_states(lw, inst, s);
     if (s->kind == PM_ST_INPUT) declare_input(lw, inst, s);
     if (s->kind == PM_ST_SUB) declare_sub(lw, inst, s);
     if (s->kind == PM_ST_REPEAT) declare_repeat(lw, inst, s);

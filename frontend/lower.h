@@ -40,10 +40,11 @@ typedef struct PmSym {
   PmSpan span;  // of its declaration
   PmAxisId axis;
   PmVal val;
-  bool fixed;    // input, parameter, constant: may not be assigned
+  bool fixed;    // input, parameter, state, constant: may not be bound anew
   bool carried;  // assignment keeps the type `type`
-  PmType type;
-  PmVarId var;  // the variable behind a parameter or input, or PM_NONE
+  PmType type;   // of a carried name or a state
+  PmVarId var;  // the variable behind a parameter, input or state, or PM_NONE
+  bool state;   // reads the value at the start of the step; assignment gives the value after it
   PmInst *sub;
   const PmItem *item;
   PmUnit *unit;  // where `item` stands
@@ -122,7 +123,17 @@ typedef struct PmFrame {
   struct PmFrame *parent;
   PmBuilder b;
   PmValueId *var_vals;  // by variable, PM_NONE where the function does not see it
+  PmValueId *new_vals;  // by variable: the value that a state is assigned, or PM_NONE
+  PmVarId var_lo, var_hi;  // the states that this function may assign: those declared inside
 } PmFrame;
+
+// `axis slot = ragged`: as long as its first dispatch needs at most.
+typedef struct PmRagged {
+  PmAxisId axis;
+  PmSpan span;    // of the declaration
+  bool sized;
+  PmSpan first;   // the use that gave it its size
+} PmRagged;
 
 typedef struct PmInstance {
   const PmItem *item;
@@ -179,6 +190,8 @@ typedef struct PmLower {
   int32_t *var_repeats;  // by variable: how many of its first axes are repeat axes
   int32_t n_var_repeats, cap_var_repeats;
   PmScope *paths;  // of the variables
+  PmRagged *ragged;
+  int32_t n_ragged, cap_ragged;
   PmSetting *settings;
   int32_t n_settings;
   int32_t depth;
@@ -225,6 +238,13 @@ PmSym pm_sym_axis(const char *name, PmAxisId axis, PmSpan span);
 // The axis that an expression of a bracket names; PM_NONE after an error.
 PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e);
 PmAxisId pm_lw_axis_name(PmLower *lw, PmName name);
+// Gives the ragged axis that `e` names the size of `n` slots, unless it has one; another size is an error. Nothing when
+// `e` names no ragged axis.
+void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n);
+// The size of the axis is known; else the use at `span` is reported.
+bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span);
+// `batch.micro`: the rows of a micro-batch, which are all of them while a step is one micro-batch. PM_NONE after an error.
+PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e);
 bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
 // The declared axis of that name, or a new local one of `size` (0: must be declared).
 PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
@@ -278,6 +298,11 @@ PmVal pm_lw_split(PmLower *lw, const PmCall *call);
 PmVal pm_lw_merge(PmLower *lw, const PmCall *call);
 PmVal pm_lw_stack(PmLower *lw, const PmCall *call);
 PmVal pm_lw_index(PmLower *lw, const PmExpr *e);
+
+// builtins_routing.c
+PmVal pm_lw_topk(PmLower *lw, const PmCall *call);
+PmVal pm_lw_dispatch(PmLower *lw, const PmCall *call);
+PmVal pm_lw_combine(PmLower *lw, const PmCall *call);
 
 // call.c
 PmVal pm_lw_call(PmLower *lw, const PmExpr *e);

@@ -1,4 +1,5 @@
-// The model function: inputs and parameters in, the minimised number and the reports out.
+// The model function: inputs, parameters and states in; the minimised number, the reports and the states after the step
+// out.
 #include "frontend/lower.h"
 
 static void bind_params(PmLower *lw, PmFnId fn) {
@@ -8,19 +9,26 @@ static void bind_params(PmLower *lw, PmFnId fn) {
     lw->frame->var_vals[v] = pm_b_param(&lw->frame->b, lw->m->vars[v].type, lw->m->vars[v].path);
     bind[v] = (PmBinding){.var = v};
   }
+  lw->frame->var_lo = 0;
+  lw->frame->var_hi = n;
   pm_fn(lw->m, fn)->param_bind = bind;
 }
 
 static void bind_results(PmLower *lw, PmFnId fn) {
-  int32_t n = lw->n_reports + 1;
-  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, n);
-  PmBinding *bind = PM_NEW_N(lw->arena, PmBinding, n);
+  int32_t n = lw->n_reports + 1, n_vars = lw->m->n_vars;
+  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, n + n_vars);
+  PmBinding *bind = PM_NEW_N(lw->arena, PmBinding, n + n_vars);
   ids[0] = lw->loss.id;
   bind[0] = (PmBinding){.var = PM_NONE, .report = pm_intern(lw->names, "loss")};
   for (int32_t i = 1; i < n; i++) {
     if (lw->reports[i - 1].kind != PM_V_NODE) return;
     ids[i] = lw->reports[i - 1].id;
     bind[i] = (PmBinding){.var = PM_NONE, .report = lw->report_names[i - 1]};
+  }
+  for (PmVarId v = 0; v < n_vars; v++) {
+    if (lw->frame->new_vals[v] == PM_NONE) continue;
+    ids[n] = lw->frame->new_vals[v];
+    bind[n++] = (PmBinding){.var = v};
   }
   pm_b_results(&lw->frame->b, ids, n);
   pm_fn(lw->m, fn)->result_bind = bind;

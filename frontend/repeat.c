@@ -1,5 +1,6 @@
 // `repeat AXIS { }`: a function of one turn. Names of outside that are assigned inside are carried; other values of
-// outside are invariant; parameters declared inside are stacked along the axis.
+// outside are invariant; parameters and states declared inside are stacked along the axis, and so are the values that
+// states have after the step.
 #include "base/assert.h"
 #include "frontend/lower.h"
 
@@ -43,7 +44,10 @@ static void walk_stmts(Uses *u, const PmStmts *stmts) {
   for (int32_t i = 0; i < stmts->n; i++) {
     const PmStmt *s = &stmts->items[i];
     if (s->kind == PM_ST_ASSIGN || s->kind == PM_ST_ADD) {
-      for (int32_t k = 0; k < s->names.n; k++) add_name(u, &u->assigned, s->names.items[k]);
+      for (int32_t k = 0; k < s->names.n; k++) {
+        add_name(u, &u->assigned, s->names.items[k]);
+        if (s->kind == PM_ST_ADD) add_name(u, &u->used, s->names.items[k]);
+      }
     }
     if (s->kind != PM_ST_PARAM && s->kind != PM_ST_STATE) walk_expr(u, s->value);
     for (int32_t k = 0; k < s->values.n; k++) walk_expr(u, s->values.items[k]);
@@ -146,16 +150,20 @@ static void add_stacked(Turn *t) {
   }
 }
 
-// The carried values at the end of a turn; false when one of them has an error.
+// The carried values at the end of a turn, then the states that it assigned; false when one of them has an error.
 static bool set_results(Turn *t) {
   PmLower *lw = t->lw;
-  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, t->n_carried + 1);
+  int32_t n = t->n_carried;
+  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, t->n_carried + lw->m->n_vars + 1);
   for (int32_t i = 0; i < t->n_carried; i++) {
     const PmSym *sym = pm_scope_find_here(t->scope, t->carried[i].text);
     if (sym->kind != PM_SYM_VALUE || sym->val.kind != PM_V_NODE) return false;
     ids[i] = sym->val.id;
   }
-  pm_b_results(&t->frame->b, ids, t->n_carried);
+  for (PmVarId v = t->inst->var_lo; v < t->inst->var_hi; v++) {
+    if (t->frame->new_vals[v] != PM_NONE) ids[n++] = t->frame->new_vals[v];
+  }
+  pm_b_results(&t->frame->b, ids, n);
   return true;
 }
 
@@ -184,6 +192,8 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   Turn t = {.lw = lw, .inst = inst, .outer = lw->frame};
   PmFnId fn = pm_module_add_fn(lw->m, pm_lw_path(lw, lw->m->name, inst->path), PM_FN_BODY);
   t.frame = pm_lw_frame(lw, fn, s->span);
+  t.frame->var_lo = inst->var_lo;
+  t.frame->var_hi = inst->var_hi;
   t.scope = pm_scope_new(lw, lw->scope, PM_SCOPE_BLOCK, lw->scope->unit, inst->path);
   t.scope->inst = inst;
   t.scope->naming = true;
@@ -212,4 +222,8 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   PmAxisId axis = inst->repeats[inst->n_repeats - 1];
   PmValueId out = pm_b_repeat(&lw->frame->b, fn, axis, t.n_carried, t.n_inv, false, t.in, t.n);
   for (int32_t i = 0; i < t.n_carried; i++) pm_lw_assign(lw, t.carried[i], pm_val_node(out + i, false));
+  out += t.n_carried;
+  for (PmVarId v = inst->var_lo; v < inst->var_hi; v++) {
+    if (t.frame->new_vals[v] != PM_NONE) t.outer->new_vals[v] = out++;
+  }
 }

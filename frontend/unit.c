@@ -85,11 +85,24 @@ static void expose(PmLower *lw, PmUnit *to, const PmUnit *from, PmSpan span) {
   }
 }
 
+// `ragged`: the size is left open. `ragged(bound=R)` comes later.
+static bool is_ragged(PmLower *lw, const PmExpr *e) {
+  const PmExpr *f = e->kind == PM_X_CALL ? e->a : e;
+  if (f->kind != PM_X_NAME || strcmp(f->name, "ragged") != 0 || pm_scope_find(lw->scope, f->name)) return false;
+  if (e->kind == PM_X_CALL) pm_lw_later(lw, e->span, "`ragged(bound=...)`");
+  return true;
+}
+
+static void add_ragged(PmLower *lw, PmAxisId axis, PmSpan span) {
+  lw->ragged = pm_grow(lw->arena, lw->ragged, lw->n_ragged, &lw->cap_ragged, sizeof *lw->ragged);
+  lw->ragged[lw->n_ragged++] = (PmRagged){.axis = axis, .span = span};
+}
+
 static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
   for (int32_t i = 0; i < it->defs.n; i++) {
     const PmDef *d = &it->defs.items[i];
     const PmExpr *value = u == lw->main ? pm_lw_setting(lw, "axis", d->name.text, d->value) : d->value;
-    int64_t size;
+    int64_t size = 1;
     PmAxisId axis = PM_NONE;
     const char *what = pm_arena_printf(lw->arena, "the size of axis `%s`", d->name.text);
     if (lw->m->n_axes >= PM_MAX_AXES) {
@@ -98,7 +111,8 @@ static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
       return;
     }
     PmSym sym = pm_sym_axis(d->name.text, axis, d->name.span);
-    if (pm_lw_eval_whole(lw, value, what, 1, PM_MAX_AXIS_SIZE, &size)) {
+    bool ragged = is_ragged(lw, value);
+    if (ragged || pm_lw_eval_whole(lw, value, what, 1, PM_MAX_AXIS_SIZE, &size)) {
       PmLoc loc = pm_lw_loc(lw, d->name.span);
       bool taken = pm_scope_find_here(&u->globals, d->name.text) != NULL;
       if (!taken) {
@@ -107,6 +121,7 @@ static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
       }
       sym.kind = PM_SYM_AXIS;
       sym.axis = axis;
+      if (ragged && !taken) add_ragged(lw, axis, d->name.span);
     }
     pm_scope_add(lw, &u->globals, sym);
   }

@@ -60,6 +60,11 @@ typedef struct PmLoc {
 //   index          axes[0]: operand 0's axis that operand 1 (i32, index_of == that axis) points into
 //   scatter_add    operands (indices, updates); axes[0]: the axis that indices point into; result type given explicitly.
 //                  result[r] = sum of updates over the positions whose index equals r's coordinate on axes[0]
+//   slot_of        axes[0]: the axis e that the indices point into; to[0]: an axis of S slots for each of its elements, e
+//                  major. Positions in row-major order take the slots of their element in turn: result = index * S + (number
+//                  of earlier positions with that index), into to[0]; -1 past S slots and where the index is outside of e
+//   topk           axes[0] = e -> to[0] = c, in place: the positions on e of the c largest elements, largest first, equal
+//                  ones in order of position. i32<e>
 //   call           callee
 //   repeat         callee, n_carry, n_inv, axes[0] (the repeat axis), reverse
 //                  operands: n_carry carried, n_inv invariant, the rest stacked (repeat axis as first dim). The callee takes

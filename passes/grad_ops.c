@@ -113,6 +113,13 @@ static void grad_index(PmGrad *g, const PmNode *node) {
                                *primal_type(g, node->in[0])));
 }
 
+// The transpose of index. Axes of the updates that neither the indices nor the result have were summed.
+static void grad_scatter_add(PmGrad *g, const PmNode *node) {
+  PmType x = *primal_type(g, node->in[1]);
+  PmValueId c = pm_b_index(&g->b, g->cot[node->out], g->primal[node->in[0]], node->attr.axes[0]);
+  pm_grad_add(g, node->in[1], pm_b_broadcast(&g->b, c, x));
+}
+
 // The value that argument `a` of the callee's backward takes.
 static PmValueId argument(PmGrad *g, const PmNode *node, int32_t index, const PmGradArg *a) {
   switch (a->kind) {

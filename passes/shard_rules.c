@@ -140,6 +140,17 @@ static void shard_scatter_add(Rules *r) {
   }
 }
 
+// Slots are given out in global order: every rank counts all positions.
+static void shard_slot_of(Rules *r) {
+  const PmType *idx = in_type(r, 0);
+  for (int32_t d = 0; d < idx->rank; d++) {
+    PmFactor *f = add_factor(r, PM_FACTOR_WHOLE, idx->dims[d].axis);
+    f->in_dim[0] = f->out_dim[0] = (int8_t)d;
+  }
+}
+
+static void shard_topk(Rules *r) { link_names(r, PM_NONE, PM_NONE); }
+
 // Calls are edges between functions, which `place` and `partition` follow themselves.
 static void shard_call(Rules *r) { (void)r; }
 static void shard_repeat(Rules *r) { (void)r; }

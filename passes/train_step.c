@@ -49,7 +49,8 @@ static void push_result(Step *s, PmValueId v, PmVarId var, const char *report) {
   s->binds[s->n_results++] = (PmBinding){var, report ? pm_intern(s->m->names, report) : NULL};
 }
 
-// Calls the forward and the backward; fills grads, scaled as the loss is, and returns the first result of the forward.
+// Calls the forward and the backward; fills grads, scaled as the loss is, and after for the model's states; returns the
+// first result of the forward.
 static PmValueId call_model(Step *s, const PmGradPair *p) {
   PmModule *m = s->m;
   const PmFn f = *pm_fn(m, p->use.fn);
@@ -75,6 +76,10 @@ static PmValueId call_model(Step *s, const PmGradPair *p) {
     PmVarId var = f.param_bind[p->grads[i]].var;
     // A variable that is bound to two parameters owes the sum.
     s->grads[var] = s->grads[var] == PM_NONE ? d + i : pm_b_map2(&s->b, PM_S_add, s->grads[var], d + i);
+  }
+  for (int32_t i = 1; i < f.n_results; i++) {
+    PmVarId var = f.result_bind ? f.result_bind[i].var : PM_NONE;
+    if (var != PM_NONE) s->after[var] = first + i;
   }
   for (PmVarId v = 0; v < m->n_vars; v++) {
     if (m->vars[v].role != PM_ROLE_PARAM) continue;

@@ -181,13 +181,15 @@ static PmStatus *compare_updates(Verify *v, double grad_floor) {
   return NULL;
 }
 
-// States of the step itself: the loss scale and its counters.
-static PmStatus *compare_step_states(Verify *v) {
+// States of the model itself, and the loss scale and its counters: no gradient takes part, so they are compared as the step
+// leaves them.
+static PmStatus *compare_states(Verify *v) {
   const PmModule *m = v->ref.m;
-  for (PmVarId var = 0; var < m->n_vars; var++) {
-    if (m->vars[var].role != PM_ROLE_STATE || m->vars[var].owner != PM_NONE) continue;
-    const PmTensor *want = pm_reference_result(&v->ref, var);
-    if (want) PM_TRY(compare_var(v, var, PM_CMP_STATE, want, 0));
+  const PmFn *f = pm_fn(m, m->step);
+  for (int32_t i = 0; i < f->n_results; i++) {
+    PmVarId var = f->result_bind[i].var;
+    if (var == PM_NONE || m->vars[var].role != PM_ROLE_STATE || m->vars[var].owner != PM_NONE) continue;
+    PM_TRY(compare_var(v, var, PM_CMP_STATE, &v->ref.results[i], 0));
   }
   return NULL;
 }
@@ -219,7 +221,7 @@ static PmStatus *verify_step(Verify *v, int64_t step) {
   double grad_floor = GRAD_FLOOR * largest_gradient(&v->ref);
   PM_TRY(compare_outputs(v, grad_floor));
   PM_TRY(compare_updates(v, grad_floor));
-  PM_TRY(compare_step_states(v));
+  PM_TRY(compare_states(v));
   if (step == 0) PM_TRY(compare_eval(v));
   pm_reference_advance(&v->ref);
   return NULL;

@@ -248,6 +248,42 @@ static void make_waste(Pool *q) {
   push(q, y);
 }
 
+static PmValueId one_to_one(Pool *q, PmOp op, PmAxisId from, PmAxisId to, PmValueId x) {
+  PmAttr a = {.n_axes = 1, .n_to = 1, .axes = {from}, .to = {to}};
+  return pm_b_node(&q->b, op, &a, &x, 1, NULL);
+}
+
+// Scores on one of x's axes choose two experts each; rows go to their slots, of which there are few, and back.
+static void make_routing(Pool *q) {
+  Program *p = q->p;
+  PmValueId x = pick(q);
+  PmType t = type_of(q, x);
+  PmAxisId choice = pm_module_axis(p->m, pm_intern(&p->names, "choice"), 2, (PmLoc){0});
+  if (t.rank == 0 || t.rank > 3 || pm_type_find(&t, choice) != PM_NONE) return;
+  PmAxisId expert = t.dims[program_below(p, t.rank)].axis;
+  int64_t n = pm_axis_size(p->m, expert);
+  PmAxisId slots = pm_module_local_axis(p->m, pm_intern(&p->names, "slots"), n * (1 + program_below(p, 3)));
+  PmType row = pm_type_scalar(PM_F32);
+  for (int32_t i = 0; i < t.rank; i++) {
+    if (t.dims[i].axis != expert) pm_type_add(&row, t.dims[i].axis);
+  }
+  const PmAxisId all[] = {p->i, p->j, p->k};
+  PmAxisId rest = all[program_below(p, 3)];
+  bool has_rest = pm_type_find(&t, rest) == PM_NONE;
+  if (has_rest) pm_type_add(&row, rest);
+  PmValueId who = one_to_one(q, PM_OP_topk, expert, choice, x);
+  PmValueId slot = one_to_one(q, PM_OP_slot_of, expert, slots, who);
+  PmType rows = row, h = pm_type_scalar(PM_F32);
+  pm_type_add(&rows, choice);
+  pm_type_add(&h, slots);
+  if (has_rest) pm_type_add(&h, rest);
+  PmValueId sent = pm_b_broadcast(&q->b, adapt(q, pick(q), row), rows);
+  PmValueId done = pm_b_map1(&q->b, PM_S_sin, pm_b_scatter_add(&q->b, slot, sent, slots, h));
+  PmValueId weight = pm_b_broadcast(&q->b, pm_b_index(&q->b, x, who, expert), rows);
+  PmValueId back = pm_b_broadcast(&q->b, pm_b_index(&q->b, done, slot, slots), rows);
+  push(q, adapt(q, pm_b_map1(&q->b, PM_S_tanh, pm_b_map2(&q->b, PM_S_mul, back, weight)), row));
+}
+
 static PmFnId random_fn(Program *p, const char *name, PmFnKind kind, const PmType *params, int32_t n_params,
                         int32_t n_fixed, int32_t n_nodes, int32_t depth, bool rough);
 
@@ -300,13 +336,15 @@ static void make_node(Pool *q, int32_t depth, int32_t n_nodes) {
                                            make_view, make_select, make_stack, make_where,  make_index,
                                            make_cast, make_map2,   make_map2,  make_view};
   int32_t n = sizeof makers / sizeof makers[0];
-  int32_t at = program_below(q->p, n + (depth > 0 ? 3 : 0) + (q->rough ? 6 : 0));
+  int32_t at = program_below(q->p, n + (depth > 0 ? 3 : 0) + (q->rough ? 8 : 0));
   if (at < n) {
     makers[at](q);
   } else if (depth > 0 && at == n) {
     make_call(q, depth - 1, n_nodes / 2);
   } else if (depth > 0 && at <= n + 2) {
     make_repeat(q, depth - 1, n_nodes / 2);
+  } else if (program_below(q->p, 4) == 0) {
+    make_routing(q);
   } else {
     make_waste(q);
   }

@@ -146,11 +146,56 @@ static void test_index(void **state) {
   finish(&p, pm_b_index(&p.b, bend(&p, table), idx, p.v), 1e-6);
 }
 
+// The summed axes of the updates are those of the indices, and one that neither the indices nor the result have.
+static void test_scatter_add(void **state) {
+  (void)state;
+  Program p;
+  program_init(&p, 1);
+  program_fn(&p, "f", PM_FN_BODY);
+  PmValueId idx = pm_b_param(&p.b, program_index_type(&p, p.v, p.j), "idx");
+  PmValueId updates = pm_b_param(&p.b, program_type(&p, 3, p.j, p.i, p.k), "updates");
+  finish(&p, pm_b_scatter_add(&p.b, idx, bend(&p, updates), p.v, program_type(&p, 2, p.k, p.v)), 1e-6);
+  // Row j of the result takes from row j of the updates alone.
+  program_init(&p, 2);
+  program_fn(&p, "f", PM_FN_BODY);
+  idx = pm_b_param(&p.b, program_index_type(&p, p.v, p.j), "idx");
+  updates = pm_b_param(&p.b, program_type(&p, 2, p.k, p.j), "updates");
+  finish(&p, pm_b_scatter_add(&p.b, idx, bend(&p, updates), p.v, program_type(&p, 3, p.j, p.v, p.k)), 1e-6);
+}
+
+static PmValueId one_to_one(Program *p, PmOp op, PmAxisId from, PmAxisId to, PmValueId x) {
+  PmAttr a = {.n_axes = 1, .n_to = 1, .axes = {from}, .to = {to}};
+  return pm_b_node(&p->b, op, &a, &x, 1, NULL);
+}
+
+// What is chosen gets the gradient, through values, dispatch and combine; the choice itself has none. Some rows are
+// dropped: two slots an element for rows that want three.
+static void test_routing(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    Program p;
+    program_init(&p, seed);
+    program_fn(&p, "f", PM_FN_BODY);
+    PmAxisId choice = pm_module_axis(p.m, pm_intern(&p.names, "choice"), 2, (PmLoc){0});
+    PmAxisId slots = pm_module_axis(p.m, pm_intern(&p.names, "slots"), 8, (PmLoc){0});
+    PmValueId scores = pm_b_param(&p.b, program_type(&p, 3, p.i, p.j, p.k), "scores");
+    PmValueId x = bend(&p, pm_b_param(&p.b, program_type(&p, 3, p.j, p.i, p.v), "x"));
+    PmValueId who = one_to_one(&p, PM_OP_topk, p.k, choice, scores);
+    PmValueId w = pm_b_index(&p.b, scores, who, p.k);
+    PmValueId slot = one_to_one(&p, PM_OP_slot_of, p.k, slots, who);
+    PmValueId rows = pm_b_broadcast(&p.b, x, program_type(&p, 4, p.i, p.j, choice, p.v));
+    PmValueId h = bend(&p, pm_b_scatter_add(&p.b, slot, rows, slots, program_type(&p, 2, slots, p.v)));
+    PmValueId back = pm_b_index(&p.b, h, slot, slots);
+    PmValueId in[2] = {back, w};
+    finish(&p, pm_b_mapb(&p.b, PM_S_mul, in, 2), 1e-6);
+  }
+}
+
 static void test_every_op_has_a_test(void **state) {
   (void)state;
-  static const PmOp tested[] = {PM_OP_broadcast, PM_OP_cast,  PM_OP_call,   PM_OP_dot,    PM_OP_index,
-                                PM_OP_map,       PM_OP_merge, PM_OP_reduce, PM_OP_rename, PM_OP_repeat,
-                                PM_OP_select,    PM_OP_split, PM_OP_stack};
+  static const PmOp tested[] = {PM_OP_broadcast,   PM_OP_cast,   PM_OP_call,   PM_OP_dot,    PM_OP_index,
+                                PM_OP_map,         PM_OP_merge,  PM_OP_reduce, PM_OP_rename, PM_OP_repeat,
+                                PM_OP_scatter_add, PM_OP_select, PM_OP_split,  PM_OP_stack};
   for (int32_t op = 0; op < PM_OP_COUNT; op++) {
     bool found = false;
     for (size_t i = 0; i < sizeof tested / sizeof tested[0]; i++) found = found || tested[i] == (PmOp)op;
@@ -166,7 +211,8 @@ int main(void) {
       cmocka_unit_test(test_reduce),    cmocka_unit_test(test_max_shares_ties),
       cmocka_unit_test(test_rename),    cmocka_unit_test(test_split_merge),
       cmocka_unit_test(test_select),    cmocka_unit_test(test_stack),
-      cmocka_unit_test(test_index),     cmocka_unit_test(test_every_op_has_a_test),
+      cmocka_unit_test(test_index),     cmocka_unit_test(test_scatter_add),
+      cmocka_unit_test(test_routing),   cmocka_unit_test(test_every_op_has_a_test),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

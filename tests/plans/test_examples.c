@@ -16,6 +16,7 @@ typedef struct Case {
 } Case;
 
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
+#define MOE_SMALL "axis.batch=4", "axis.seq=4", "axis.vocab=8", "axis.embed=8", "axis.hdim=4", "axis.ff=4"
 
 static const Case cases[] = {
     {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}},
@@ -49,6 +50,21 @@ static const Case cases[] = {
      {GPT_SMALL},
      {"batch -> data", "heads, ff, vocab -> tensor", "act seq -> tensor"}},
     {"llama_tiny", "data=4", 3, {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"batch -> data"}},
+    {"mixtral_tiny", "data=2", 0, {MOE_SMALL}, {"batch -> data"}},
+    {"mixtral_tiny", "tensor=2", 0, {MOE_SMALL}, {"kvheads, ff -> tensor"}},
+    {"mixtral_tiny", "data=2,tensor=2", 0, {MOE_SMALL}, {"batch -> data", "kvheads, ff, vocab -> tensor", "act seq -> tensor"}},
+    {"mixtral_tiny", "data=2", 0, {MOE_SMALL}, {"expert in \"*.wr\" -> none", "batch -> data", "param expert -> data"}},
+    {"mixtral_tiny", "data=2,tensor=2", 0, {MOE_SMALL}, {"batch -> data", "expert -> tensor"}},
+    {"mixtral_tiny", "data=2", 0, {MOE_SMALL, "axis.slot=6"}, {"batch -> data"}},
+    {"deepseek_moe_tiny", "data=2", 0, {MOE_SMALL, "axis.moeff=4"}, {"batch -> data"}},
+    {"deepseek_moe_tiny", "tensor=2", 0, {MOE_SMALL, "axis.moeff=4"}, {"kvheads, ff, moeff -> tensor"}},
+    {"deepseek_moe_tiny", "data=2,tensor=2", 0, {MOE_SMALL, "axis.moeff=4"},
+     {"batch -> data", "kvheads, ff, moeff -> tensor"}},
+    {"deepseek_moe_tiny", "data=4", 0, {MOE_SMALL, "axis.moeff=4"}, {"expert, batch -> data"}},
+    {"mixtral_tiny", "data=2", 3, {MOE_SMALL}, {"batch -> data"}},
+    {"mixtral_tiny", "data=2", 1, {MOE_SMALL}, {"expert in \"*.wr\" -> none", "batch -> data", "param expert -> data"}},
+    {"deepseek_moe_tiny", "data=2,tensor=2", 2, {MOE_SMALL, "axis.moeff=4"},
+     {"batch -> data", "kvheads, ff, moeff -> tensor"}},
 };
 
 static int32_t count(const char *const *list, int32_t most) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records the reference values of gpt2_tiny.pmodel and llama_tiny.pmodel; README.md says how and in which format.
+"""Records the reference values of the models in this folder; README.md says how and in which format.
 
 Losses and gradients come from JAX in float64. Before anything is written they are checked against a second forward pass
 in plain numpy (value and central differences of it), and the optimizer against optax. `--check` writes nothing and
@@ -15,31 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-jax.config.update("jax_enable_x64", True)
+from parts import (BATCH, DECAY, EMBED, LAYER, SEQ, VOCAB, GroupedAttention, Model, Param, causal_softmax, gelu,
+                   jax_attention, jax_layernorm, jax_rmsnorm, layer_params, layernorm, norm_params, rmsnorm, silu, xent)
+from record_moe import DeepseekMoe, Mixtral
 
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH, SEQ, VOCAB, LAYER, EMBED = 4, 8, 32, 2, 16
-LR, B1, B2, EPS, DECAY, CLIP, STEPS = 1e-3, 0.9, 0.95, 1e-4, 0.1, 1.0, 3
+LR, B1, B2, EPS, CLIP, STEPS = 1e-3, 0.9, 0.95, 1e-4, 1.0, 3
 WEIGHT_UNIT = -8      # initial weights are integers times 2**-8: exact in float32, and short
 BITS = 22             # recorded values keep this many bits of the largest one
 FULL, STRIDE = 64, 13  # states of more than FULL elements are sampled
+STATE_FLOOR = 1e-3
 
 
-class Param:
-    """A parameter with its axes in declared order; `repeated` says that the first one is the repeat axis."""
-
-    def __init__(self, dims, std, mean=0.0, repeated=True, decays=True):
-        self.dims = ((LAYER,) if repeated else ()) + dims
-        self.std, self.mean = std, mean
-        self.decay = DECAY if decays and len(dims) >= 2 else 0.0
-
-
-def norm_params(path, names, repeated):
-    parts = {"g": Param((EMBED,), 0.1, mean=1.0, repeated=repeated), "b": Param((EMBED,), 0.1, repeated=repeated)}
-    return {f"{path}.{name}": parts[name] for name in names}
-
-
-class Gpt2:
+class Gpt2(Model):
     name, heads, hdim, ff = "gpt2_tiny", 2, 8, 4 * EMBED
 
     def params(self):
@@ -65,7 +53,7 @@ class Gpt2:
         def row(x, y):
             h = p["wte"][x] + p["wpe"]
             for i in range(LAYER):
-                w = {k[6:]: v[i] for k, v in p.items() if k.startswith("layer.")}
+                w = layer_params(p, i)
                 a = jax_layernorm(h, w["ln1.g"], w["ln1.b"])
                 for n in range(self.heads):
                     q, k, v = (a @ w[f"attn.w{c}"][:, n] + w[f"attn.b{c}"][n] for c in "qkv")
@@ -82,7 +70,7 @@ class Gpt2:
         """The lines of the .pmodel file, one einsum for each `dot`."""
         h = p["wte"][x] + p["wpe"]
         for i in range(LAYER):
-            w = {k[6:]: v[i] for k, v in p.items() if k.startswith("layer.")}
+            w = layer_params(p, i)
             a = layernorm(h, w["ln1.g"], w["ln1.b"])
             q, k, v = (np.einsum("bse,ehd->bshd", a, w[f"attn.w{c}"]) + w[f"attn.b{c}"] for c in "qkv")
             s = causal_softmax(np.einsum("bthd,bshd->bhts", q, k) * self.hdim ** -0.5)
@@ -93,40 +81,25 @@ class Gpt2:
         return xent(np.einsum("bse,ve->bsv", layernorm(h, p["lnf.g"], p["lnf.b"]), p["wte"]), y)
 
 
-class Llama:
-    name, kvheads, group, hdim, ff, theta = "llama_tiny", 2, 2, 4, 24, 10000.0
+class Llama(Model, GroupedAttention):
+    name, ff = "llama_tiny", 24
 
     def params(self):
-        h, g, d = self.kvheads, self.group, self.hdim
         p = {"tok": Param((VOCAB, EMBED), 0.5, repeated=False), "head": Param((EMBED, VOCAB), 0.06, repeated=False)}
         p |= norm_params("layer.n1", "g", True) | norm_params("layer.n2", "g", True)
-        p["layer.attn.wq"] = Param((EMBED, h, g, d), 0.25)
-        p["layer.attn.wk"] = Param((EMBED, h, d), 0.25)
-        p["layer.attn.wv"] = Param((EMBED, h, d), 0.2)
-        p["layer.attn.wo"] = Param((h, g, d, EMBED), 0.2)
+        p |= self.attention_params()
         p["layer.ffn.w1"] = Param((EMBED, self.ff), 0.25)
         p["layer.ffn.w3"] = Param((EMBED, self.ff), 0.25)
         p["layer.ffn.w2"] = Param((self.ff, EMBED), 0.2)
         return p | norm_params("nf", "g", False)
 
     def loss(self, p, x, y):
-        """JAX, one row at a time, query heads as a loop; rotation as a product of complex numbers."""
-        half = self.hdim // 2
-        turn = jnp.exp(1j * jnp.outer(jnp.arange(SEQ), self.theta ** (-jnp.arange(half) / half)))
-
-        def rotate(q):
-            z = (q[:, :half] + 1j * q[:, half:]) * turn
-            return jnp.concatenate([z.real, z.imag], axis=1)
-
+        """JAX, one row at a time."""
         def row(x, y):
             h = p["tok"][x]
             for i in range(LAYER):
-                w = {k[6:]: v[i] for k, v in p.items() if k.startswith("layer.")}
-                a = jax_rmsnorm(h, w["n1.g"])
-                for n in range(self.kvheads * self.group):
-                    kv, g = divmod(n, self.group)
-                    q, k, v = a @ w["attn.wq"][:, kv, g], a @ w["attn.wk"][:, kv], a @ w["attn.wv"][:, kv]
-                    h = h + jax_attention(rotate(q), rotate(k), v) @ w["attn.wo"][kv, g]
+                w = layer_params(p, i)
+                h = h + self.jax_attend(w, jax_rmsnorm(h, w["n1.g"]))
                 a = jax_rmsnorm(h, w["n2.g"])
                 h = h + (jax.nn.silu(a @ w["ffn.w1"]) * (a @ w["ffn.w3"])) @ w["ffn.w2"]
             return optax.softmax_cross_entropy_with_integer_labels(jax_rmsnorm(h, p["nf.g"]) @ p["head"], y)
@@ -134,66 +107,14 @@ class Llama:
 
     def loss_numpy(self, p, x, y):
         """The lines of the .pmodel file, one einsum for each `dot`."""
-        half = self.hdim // 2
-        angle = np.arange(SEQ)[:, None] * self.theta ** (-2.0 * np.arange(half) / self.hdim)
-
-        def rope(z):
-            t = angle.reshape((SEQ,) + (1,) * (z.ndim - 3) + (half,))
-            a, b = z[..., :half], z[..., half:]
-            return np.concatenate([a * np.cos(t) - b * np.sin(t), b * np.cos(t) + a * np.sin(t)], axis=-1)
-
         h = p["tok"][x]
         for i in range(LAYER):
-            w = {k[6:]: v[i] for k, v in p.items() if k.startswith("layer.")}
-            a = rmsnorm(h, w["n1.g"])
-            q = rope(np.einsum("bse,ekgd->bskgd", a, w["attn.wq"]))
-            k = rope(np.einsum("bse,ekd->bskd", a, w["attn.wk"]))
-            s = causal_softmax(np.einsum("btkgd,bskd->bkgts", q, k) * self.hdim ** -0.5)
-            o = np.einsum("bkgts,bskd->btkgd", s, np.einsum("bse,ekd->bskd", a, w["attn.wv"]))
-            h = h + np.einsum("btkgd,kgde->bte", o, w["attn.wo"])
+            w = layer_params(p, i)
+            h = h + self.attend(w, rmsnorm(h, w["n1.g"]))
             a = rmsnorm(h, w["n2.g"])
-            u = np.einsum("bse,ef->bsf", a, w["ffn.w1"])
-            u = u / (1 + np.exp(-u)) * np.einsum("bse,ef->bsf", a, w["ffn.w3"])
+            u = silu(np.einsum("bse,ef->bsf", a, w["ffn.w1"])) * np.einsum("bse,ef->bsf", a, w["ffn.w3"])
             h = h + np.einsum("bsf,fe->bse", u, w["ffn.w2"])
         return xent(np.einsum("bse,ev->bsv", rmsnorm(h, p["nf.g"]), p["head"]), y)
-
-
-def jax_layernorm(x, g, b):
-    return jax.nn.standardize(x, axis=-1, epsilon=1e-5) * g + b
-
-
-def jax_rmsnorm(x, g):
-    return x / jnp.sqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-5) * g
-
-
-def jax_attention(q, k, v):
-    visible = jnp.tril(jnp.ones((SEQ, SEQ), bool))
-    return jax.nn.softmax(q @ k.T / math.sqrt(q.shape[-1]), axis=-1, where=visible) @ v
-
-
-def layernorm(x, g, b):
-    c = x - x.mean(-1, keepdims=True)
-    return c / np.sqrt((c * c).mean(-1, keepdims=True) + 1e-5) * g + b
-
-
-def rmsnorm(x, g):
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g
-
-
-def gelu(x):
-    return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
-
-
-def causal_softmax(s):
-    s = np.where(np.tril(np.ones((SEQ, SEQ), bool)), s, -np.inf)
-    e = np.exp(s - s.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def xent(logits, y):
-    m = logits.max(-1)
-    lse = m + np.log(np.exp(logits - m[..., None]).sum(-1))
-    return float((lse - np.take_along_axis(logits, y[..., None], -1)[..., 0]).mean())
 
 
 def batch(tokens, step):
@@ -217,9 +138,9 @@ def largest(arrays):
     return max(float(np.abs(a).max()) for a in arrays)
 
 
-def check_gradients(model, p, x, y, loss, grad, rng):
+def check_gradients(model, p, s, x, y, loss, grad, rng):
     """Two forward passes agree, and so do the gradients with central differences of the numpy one."""
-    assert abs(model.loss_numpy(p, x, y) - loss) <= 1e-11, "the two forward passes differ"
+    assert abs(model.numpy_loss_and_states(p, s, x, y)[0] - loss) <= 1e-11, "the two forward passes differ"
     worst, h = 0.0, 1e-4
     floor = 1e-3 * largest(grad.values())
     for path in p:
@@ -230,7 +151,7 @@ def check_gradients(model, p, x, y, loss, grad, rng):
             for k in (-2, -1, 1, 2):
                 moved = dict(p, **{path: p[path].copy()})
                 moved[path].flat[at] += k * h
-                sides.append(model.loss_numpy(moved, x, y))
+                sides.append(model.numpy_loss_and_states(moved, s, x, y)[0])
             difference = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / (12 * h)
             scale = max(float(np.abs(grad[path]).max()), floor)
             worst = max(worst, abs(difference - grad[path].flat[at]) / scale)
@@ -271,7 +192,8 @@ def record(model, tokens, seed):
 
     m = {path: np.zeros_like(a) for path, a in p.items()}
     v = {path: np.zeros_like(a) for path, a in p.items()}
-    value_and_grad = jax.jit(jax.value_and_grad(model.loss))
+    s = model.states()
+    value_and_grad = jax.jit(jax.value_and_grad(model.loss_and_states, has_aux=True))
     peer = optax.adamw(LR, b1=B1, b2=B2, eps=EPS, weight_decay=DECAY,
                        mask={path: a.decay > 0 for path, a in params.items()})
     peer_p = {path: jnp.asarray(a) for path, a in p.items()}
@@ -279,10 +201,13 @@ def record(model, tokens, seed):
 
     for t in range(STEPS):
         x, y = batch(tokens, t)
-        loss, grad = value_and_grad(p, x, y)
+        (loss, after), grad = value_and_grad(p, s, x, y)
         loss, grad = float(loss), {path: np.asarray(g) for path, g in grad.items()}
         assert all(g.dtype == np.float64 for g in grad.values())
-        worst = check_gradients(model, p, x, y, loss, grad, rng)
+        worst = check_gradients(model, p, s, x, y, loss, grad, rng)
+        peer_after = model.numpy_loss_and_states(p, s, x, y)[1]
+        s = {path: np.asarray(a) for path, a in after.items()}
+        assert s.keys() == peer_after.keys() and all(np.allclose(s[k], peer_after[k], rtol=0, atol=1e-15) for k in s)
 
         norm = math.sqrt(sum(float((g * g).sum()) for g in grad.values()))
         scale = min(1.0, CLIP / (norm + 1e-6))
@@ -312,6 +237,8 @@ def record(model, tokens, seed):
             steps.measured(f"{n}/value/{path}", p[path], LR, True)
             steps.measured(f"{n}/m/{path}", m[path], floor, True)
             steps.measured(f"{n}/v/{path}", v[path], floor * floor, True)
+        for path in s:
+            steps.measured(f"{n}/state/{path}", s[path], STATE_FLOOR, False)
     return {f"{model.name}.weights.txt": weights.text, f"{model.name}.steps.txt": steps.text}
 
 
@@ -349,7 +276,7 @@ def main():
     elif path.read_bytes() != tokens.tobytes():
         sys.exit("tokens.bin differs")
 
-    for model, seed in ((Gpt2(), 11), (Llama(), 12)):
+    for model, seed in ((Gpt2(), 11), (Llama(), 12), (Mixtral(), 13), (DeepseekMoe(), 13)):
         for name, lines in record(model, tokens, seed).items():
             if not check:
                 (HERE / name).write_text("\n".join(lines) + "\n")

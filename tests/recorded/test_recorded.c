@@ -21,8 +21,8 @@ static const PmRecordedTensor *find(const PmRecorded *r, PmArena *arena, int ste
   return t;
 }
 
-// Each weight has its gradient and its states at each step, of the same shape.
-static void steps_cover_weights(const char *model, int64_t n_parameters) {
+// Each weight has its gradient and its moments at each step, of the same shape; n_states are the model's own.
+static void steps_cover_weights(const char *model, int64_t n_parameters, int32_t n_states) {
   static const char *const kinds[] = {"grad/", "value/", "m/", "v/"};
   static const char *const scalars[] = {"loss", "grad_norm", "grad_max", "clip_scale"};
   PmArena arena;
@@ -30,7 +30,7 @@ static void steps_cover_weights(const char *model, int64_t n_parameters) {
   pm_arena_init(&arena, 0);
   read_file(pm_arena_printf(&arena, "%s%s.weights.txt", FOLDER, model), &arena, &weights);
   read_file(pm_arena_printf(&arena, "%s%s.steps.txt", FOLDER, model), &arena, &steps);
-  assert_int_equal(steps.n_tensors, 3 * (4 + 4 * weights.n_tensors));
+  assert_int_equal(steps.n_tensors, 3 * (4 + 4 * weights.n_tensors + n_states));
   int64_t total = 0;
   for (int32_t i = 0; i < weights.n_tensors; i++) {
     const PmRecordedTensor *w = &weights.tensors[i];
@@ -62,12 +62,22 @@ static void steps_cover_weights(const char *model, int64_t n_parameters) {
 
 static void gpt2(void **state) {
   (void)state;
-  steps_cover_weights("gpt2_tiny", 7232);
+  steps_cover_weights("gpt2_tiny", 7232, 0);
 }
 
 static void llama(void **state) {
   (void)state;
-  steps_cover_weights("llama_tiny", 4944);
+  steps_cover_weights("llama_tiny", 4944, 0);
+}
+
+static void mixtral(void **state) {
+  (void)state;
+  steps_cover_weights("mixtral_tiny", 7376, 0);
+}
+
+static void deepseek_moe(void **state) {
+  (void)state;
+  steps_cover_weights("deepseek_moe_tiny", 8144, 1);
 }
 
 static PmStatus *read_text(const char *text, PmArena *arena, PmRecorded *out_recorded) {
@@ -152,8 +162,13 @@ static void missing_file(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gpt2),          cmocka_unit_test(llama),        cmocka_unit_test(values_and_error),
-      cmocka_unit_test(damaged_files), cmocka_unit_test(missing_file),
+      cmocka_unit_test(gpt2),
+      cmocka_unit_test(llama),
+      cmocka_unit_test(mixtral),
+      cmocka_unit_test(deepseek_moe),
+      cmocka_unit_test(values_and_error),
+      cmocka_unit_test(damaged_files),
+      cmocka_unit_test(missing_file),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

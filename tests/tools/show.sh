@@ -6,6 +6,8 @@ expect 0 show params "$EXAMPLES/gpt2.pmodel"
 says out '^total +124,475,904 +497,903,616$'
 expect 0 show params "$EXAMPLES/llama3_8b.pmodel"
 says out '^total +8,030,261,248 '
+expect 0 show params "$EXAMPLES/mixtral_8x7b.pmodel"
+says out '^total +46,702,792,704 '
 expect 0 show params "$EXAMPLES/llama3_8b.pmodel" --json
 says out '"elements": 8030261248'
 expect 0 show params "$gpt"

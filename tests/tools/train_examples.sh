@@ -23,9 +23,11 @@ for plan in tp2 dp2_tp2; do
   paste one many | awk '{ d = ($1 - $2) / $1; if (d < 0) d = -d; if (d > worst) worst = d; n++ }
     END { print "worst", worst; exit !(n == 600 && worst <= 1e-3) }' >worst || complain "$plan: $(cat worst)"
 done
-expect 0 train "$EXAMPLES/llama_tiny.pmodel" --json
-losses out >llama
-falls llama 3.0 200
+for model in llama mixtral deepseek_moe; do
+  expect 0 train "$EXAMPLES/${model}_tiny.pmodel" --json
+  losses out >$model
+  falls $model 3.0 200
+done
 expect 0 train "$EXAMPLES/mlp.pmodel" --json
 losses out >mlp
 falls mlp 3.0 300

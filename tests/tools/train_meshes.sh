@@ -5,7 +5,7 @@ losses() {
   grep '"event":"step"' "$1" | sed -E 's/.*"loss":([-+.e0-9]+).*/\1/'
 }
 
-for model in gpt_tiny llama_tiny; do
+for model in gpt_tiny llama_tiny mixtral_tiny deepseek_moe_tiny; do
   expect 0 train "$EXAMPLES/$model.pmodel" --steps 20 --json
   losses out >one
   [ "$(wc -l <one)" -eq 20 ] || complain "$model: $(wc -l <one) steps"
