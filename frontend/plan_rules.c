@@ -149,8 +149,16 @@ static void add_pin(PmPlan *p, const PmPlanItem *item) {
   const PmArgs *dims = &a->items[1].value->args;
   PmRule rule = {.roles = ALL_ROLES, .span = item->span, .pin = a->items[0].value->name, .n_pin_dims = dims->n};
   rule.pin_dims = PM_NEW_N(lw->arena, PmDim, dims->n + 1);
+  PmSplit taken = {0};
   for (int32_t i = 0; i < dims->n; i++) {
     if (!pin_dim(p, dims->items[i].value, &rule.pin_dims[i])) return;
+    const PmSplit *own = &rule.pin_dims[i].split;
+    for (int32_t k = 0; k < own->n; k++) {
+      if (!pm_split_has(&taken, own->mesh[k]) && pm_split_push(&taken, own->mesh[k])) continue;
+      pm_lw_error(lw, PM_E_MESH, dims->items[i].value->span, "one value uses a mesh axis once: `%s` stands twice",
+                  p->mesh[own->mesh[k]].name);
+      return;
+    }
   }
   rule.text = item_text(p, item);
   add_rule(p, rule);

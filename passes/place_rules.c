@@ -10,10 +10,12 @@
 // How one rule fared over the whole module.
 typedef struct Fate {
   bool fired;
-  int32_t bad_axis;      // axis of the first size that did not divide, or PM_NONE
-  int32_t bad_mesh;      // over this mesh axis
-  int32_t n_bad;         // values concerned
-  const char *bad_path;  // the first of them
+  int32_t bad_axis;        // axis of the first size that did not divide, or PM_NONE
+  int32_t bad_mesh;        // over this mesh axis
+  int32_t n_bad;           // values concerned
+  const char *bad_path;    // the first of them
+  int32_t stray_axis;      // named by a pin, but no axis of the pinned value
+  const char *stray_path;  // that value, or NULL
 } Fate;
 
 typedef struct Firing {
@@ -90,6 +92,11 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
 static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const char *path) {
   const PmRule *rule = &f->m->rules[r];
   f->fates[r].fired = true;
+  for (int32_t i = 0; i < rule->n_pin_dims; i++) {
+    if (rule->pin_dims[i].axis != PM_NONE && pm_type_find(t, rule->pin_dims[i].axis) != PM_NONE) continue;
+    f->fates[r].stray_axis = rule->pin_dims[i].axis;
+    f->fates[r].stray_path = path;
+  }
   for (int32_t d = 0; d < t->rank; d++) {
     PmSplit split = {0};
     for (int32_t i = 0; i < rule->n_pin_dims; i++)
@@ -216,7 +223,10 @@ void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *d
   fire_vars(&f);
   fire_values(&f);
   for (int32_t r = 0; r < m->n_rules; r++) {
-    if (f.fates[r].bad_axis != PM_NONE)
+    if (f.fates[r].stray_path)
+      pm_diag(diags, PM_E_NO_AXIS, m->rules[r].span, "`%s` has no axis `%s` to pin", f.fates[r].stray_path,
+              m->axes[f.fates[r].stray_axis].name);
+    else if (f.fates[r].bad_axis != PM_NONE)
       report_indivisible(m, &m->rules[r], &f.fates[r], diags);
     else if (!f.fates[r].fired && m->rules[r].zero == 0)
       report_idle(m, &m->rules[r], diags);

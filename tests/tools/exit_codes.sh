@@ -59,6 +59,12 @@ says err 'E0412'
 printf 'mesh a = 3\npin("w1", [hidden/a])\n' >pin.pplan
 expect 1 check "$mlp" --plan pin.pplan
 says err 'pin.pplan:2:1: error\[E0412\]'
+printf 'mesh a = 2\npin("w1", [hidden/a, vocab/a])\n' >pin.pplan
+expect 1 check "$mlp" --plan pin.pplan
+says err 'one value uses a mesh axis once'
+printf 'mesh a = 2\npin("w1", [batch/a])\n' >pin.pplan
+expect 1 check "$mlp" --plan pin.pplan
+says err '`w1` has no axis `batch` to pin'
 expect 1 check "$mlp" --plan nosuch
 expect 1 opt bad.pmodel
 says err 'bad.pmodel:1'
