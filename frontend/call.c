@@ -170,7 +170,7 @@ static PmVal unknown_call(PmLower *lw, const PmCall *c) {
   }
   const char *near = pm_did_you_mean(c->name, all, total);
   if (near) {
-    pm_diag_help(lw->diags, "did you mean `%s`?", near);
+    pm_diag_suggest(lw->diags, c->name, near);
   } else if (n[1] == 0) {
     pm_diag_help(lw->diags, "`import \"std\"` brings the standard library");
   }

@@ -64,7 +64,7 @@ PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct) {
 
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n) {
   const char *near = pm_did_you_mean(name, candidates, n);
-  if (near) pm_diag_help(lw->diags, "did you mean `%s`?", near);
+  if (near) pm_diag_suggest(lw->diags, name, near);
 }
 
 const char *pm_lw_text(PmLower *lw, PmSpan span) {

@@ -200,7 +200,7 @@ static const Case cases[] = {
           "  minimize mean[batch, seq, embed](x)\n"
           "}\n",
      "std:63:29: error[E0204]: axis `s` has size 2, but 8 is needed here\n"
-     " 62 | fn causal_attention[t, s, d](q, k, v) {       # k, v arrive on axis t and are renamed to "
+     " 62 | fn causal_attention[t, s, d](q, k, v) {  # k, v arrive on axis t and are renamed to "
      "s\n"
      "    |                        - `s` comes from here\n"
      " 63 |   a = dot[d](q, rename[t -> s](k)) * d ** -0.5\n"
