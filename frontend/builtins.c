@@ -372,7 +372,9 @@ static bool shape_fits(PmLower *lw, const PmCall *c, const Builtin *row) {
     if (!a->name.text) {
       n++;
     } else if (!allowed_name(row, a->name.text)) {
-      pm_lw_error(lw, PM_E_ARGS, a->name.span, "`%s` has no argument `%s`", row->name, a->name.text);
+      if (pm_lw_error(lw, PM_E_ARGS, a->name.span, "`%s` has no argument `%s`", row->name, a->name.text)) {
+        pm_lw_suggest_compare(lw, a->name.text);
+      }
       return false;
     }
   }

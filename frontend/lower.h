@@ -172,6 +172,7 @@ typedef struct PmLower {
   bool stopped;
   bool broken;  // a text has syntax errors
   const PmStmt *minimize;
+  bool misplaced_minimize;  // one was refused: that none is left is not said again
   PmVal loss;
   PmVal *reports;
   const char **report_names;
@@ -187,6 +188,9 @@ void pm_lw_later(PmLower *lw, PmSpan span, const char *construct);
 PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct);
 // Adds "did you mean" to the newest diagnostic when a candidate is near.
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n);
+// The same for a short list: where none is near, a note lists them all behind `what` ("the arguments are").
+void pm_lw_suggest_from(PmLower *lw, const char *name, const char *const *candidates, int32_t n, const char *what);
+const char *pm_lw_bare_text(PmLower *lw, PmSpan span);  // pm_lw_text without the quotes
 const char *pm_lw_text(PmLower *lw, PmSpan span);      // the source text, or "this value" when it is long
 const char *pm_lw_axes(PmLower *lw, const PmType *t);  // "[batch, seq]"
 const char *pm_lw_val_axes(PmLower *lw, const PmVal *v);
@@ -265,6 +269,8 @@ PmVal pm_lw_stack(PmLower *lw, const PmCall *call);
 PmVal pm_lw_index(PmLower *lw, const PmExpr *e);
 
 // call.c
+// Adds the help for `f(x = 0)` where `x` is no argument of `f` but a name in scope.
+void pm_lw_suggest_compare(PmLower *lw, const char *name);
 PmVal pm_lw_call(PmLower *lw, const PmExpr *e);
 bool pm_lw_enter(PmLower *lw, const PmItem *item, PmSpan call);  // E_RECURSION, E_NESTING
 void pm_lw_leave(PmLower *lw);

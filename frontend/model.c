@@ -39,7 +39,8 @@ void pm_lw_model(PmLower *lw, const PmItem *model) {
   pm_lw_put_declared(lw, lw->scope, inst);
   pm_lw_stmts(lw, &model->body);
   if (!lw->minimize && !lw->stopped) {
-    if (pm_lw_error(lw, PM_E_PROGRAM, model->name.span, "model `%s` minimises nothing", model->name.text)) {
+    if (!lw->misplaced_minimize &&
+        pm_lw_error(lw, PM_E_PROGRAM, model->name.span, "model `%s` minimises nothing", model->name.text)) {
       pm_diag_help(lw->diags, "end it with `minimize mean[...](...)`");
     }
   } else if (lw->loss.kind == PM_V_NODE) {

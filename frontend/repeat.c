@@ -193,6 +193,7 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   pm_lw_put_declared(lw, t.scope, inst);
   PmScope *outer_scope = lw->scope;
   lw->scope = t.scope;
+  int32_t errors = pm_diags_errors(lw->diags);
   pm_lw_stmts(lw, &s->body);
   bool ok = set_results(&t);
   lw->scope = outer_scope;
@@ -203,7 +204,9 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
     return;
   }
   if (t.n_carried == 0) {
-    if (pm_lw_error(lw, PM_E_PROGRAM, s->span, "this `repeat` changes nothing outside")) {
+    // What went wrong inside may be why nothing is carried.
+    if (pm_diags_errors(lw->diags) == errors &&
+        pm_lw_error(lw, PM_E_PROGRAM, s->span, "this `repeat` changes nothing outside")) {
       pm_diag_note(lw->diags, "a name that exists before the `repeat` must be assigned inside: `x += f(x)`");
     }
     return;

@@ -16,7 +16,7 @@ void pm_lw_policy(PmLower *lw, const PmItem *policy) {
     for (int32_t k = 0; k < 4; k++) known = known || strcmp(keys[k], e->key.text) == 0;
     if (!known) {
       if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`policy` has no setting `%s`", e->key.text)) {
-        pm_lw_suggest(lw, e->key.text, keys, 4);
+        pm_lw_suggest_from(lw, e->key.text, keys, 4, "its settings are");
       }
     } else if (e->value->kind != PM_X_NAME || !is_dtype(e->value->name)) {
       if (pm_lw_error(lw, PM_E_DTYPE, e->value->span, "`policy` takes `f32`, `bf16` or `f16`, not %s",
@@ -53,7 +53,7 @@ static void check_keys(const Train *t) {
     for (int32_t k = 0; k < 6; k++) known = known || strcmp(keys[k], e->key.text) == 0;
     if (!known) {
       if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`train` has no setting `%s`", e->key.text)) {
-        pm_lw_suggest(lw, e->key.text, keys, 6);
+        pm_lw_suggest_from(lw, e->key.text, keys, 6, "its settings are");
       }
     }
     for (int32_t k = 0; k < i && known && !e->glob.text; k++) {

@@ -154,11 +154,18 @@ typedef struct PmMeshAxis {
   PmLoc loc;
 } PmMeshAxis;
 
+// An axis as a rule has it in the text.
+typedef struct PmRuleName {
+  const char *text;
+  PmSpan span;
+} PmRuleName;
+
 // A placement rule of the effective plan, resolved to ids, in firing order.
 typedef struct PmRule {
   uint32_t roles;          // bit set of 1 << PmRole
   int32_t n_axes;
   PmAxisId *axes;          // PM_NONE for a name that no axis has (reported as a rule that never fires)
+  PmRuleName *names;       // n_axes entries; NULL for a pin
   const char *scope;       // glob over paths, or NULL
   bool none;               // closes the axis
   uint8_t zero;            // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles

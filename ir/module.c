@@ -45,6 +45,7 @@ static void clone_fn(PmModule *m, PmFn *f) {
 
 static void clone_rule(PmModule *m, PmRule *r) {
   r->axes = copy(m->arena, r->axes, r->n_axes, sizeof *r->axes);
+  if (r->names) r->names = copy(m->arena, r->names, r->n_axes, sizeof *r->names);
   r->pin_dims = copy(m->arena, r->pin_dims, r->n_pin_dims, sizeof *r->pin_dims);
   r->scope = keep(m, r->scope);
   r->text = keep(m, r->text);

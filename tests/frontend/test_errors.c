@@ -257,6 +257,7 @@ static const Case cases[] = {
      "errors.pmodel:8:7: error[E0207]: `+` takes floats, but `tokens` is i32\n"
      " 8 |   y = tokens + 1\n"
      "   |       ^^^^^^\n"
+     "note: these are indices: they choose along an axis, as in `table[vocab = tokens]`\n"
      "help: cast with `f32(...)`\n"},
     {"index_elsewhere",
      HEAD "model m {\n"
