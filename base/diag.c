@@ -176,8 +176,7 @@ const char *pm_diag_level(const PmDiags *d, PmDiagCode code) {
   return d->strict || row_of(code)->severity == PM_SEV_ERROR ? "error" : "warning";
 }
 
-static void json_span(PmJson *j, const PmDiags *d, PmSpan span, bool primary, const char *label,
-                      const char *edit) {
+static void json_span(PmJson *j, const PmDiags *d, PmSpan span, bool primary, const char *label, const char *edit) {
   int32_t line, col, end_line, end_col;
   pm_sources_line_col(d->sources, span.file, span.lo, &line, &col);
   pm_sources_line_col(d->sources, span.file, span.hi, &end_line, &end_col);

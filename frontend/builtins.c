@@ -325,6 +325,7 @@ AXES_HANDLER(rename)
 AXES_HANDLER(split)
 AXES_HANDLER(merge)
 AXES_HANDLER(stack)
+AXES_HANDLER(dropout)
 
 static const Builtin builtins[] = {
 #define BUILTIN(name, handler, scalar, brackets, min, max) \

@@ -18,12 +18,12 @@
 typedef struct Lexeme {
   int kind;
   int32_t lo, hi;
-  int32_t breaks;   // line ends before it in the source
-  bool wide;        // `{` and `}`: their block takes several lines
+  int32_t breaks;  // line ends before it in the source
+  bool wide;       // `{` and `}`: their block takes several lines
 } Lexeme;
 
 typedef struct Line {
-  int32_t lo, hi;  // bytes of Format.code
+  int32_t lo, hi;                  // bytes of Format.code
   int32_t comment_lo, comment_hi;  // bytes of the source; a comment behind code
   int32_t indent;
   bool blank;  // an empty line stands before it
@@ -69,8 +69,7 @@ static int32_t add_gap(Format *f, int32_t lo, int32_t hi) {
 
 static void read_lexemes(Format *f, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file) {
   PmText none;
-  PmParse p = {
-      .arena = f->arena, .names = names, .sources = sources, .diags = diags, .out = &none, .file = file};
+  PmParse p = {.arena = f->arena, .names = names, .sources = sources, .diags = diags, .out = &none, .file = file};
   const PmSourceFile *source = &sources->files[file];
   if (!pm_scan_begin(&p, source->text, source->len)) pm_memory_exhausted((size_t)source->len, 0);
   int32_t at = 0;
@@ -241,8 +240,8 @@ static void put_lines(const Format *f, PmBuf *out) {
   }
 }
 
-bool pm_format(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file,
-               bool is_plan, PmBuf *out) {
+bool pm_format(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file, bool is_plan,
+               PmBuf *out) {
   PmText tree;
   if (!pm_parse(arena, names, sources, diags, file, is_plan ? PM_TEXT_PLAN : PM_TEXT_FILE, &tree)) return false;
   Format f = {.arena = arena, .text = sources->files[file].text, .last = -1};

@@ -12,7 +12,7 @@
 
 // Appends the text of source `file` in its canonical layout. False, with diagnostics and nothing appended, where the
 // text does not follow the grammar. is_plan: the items of a plan alone (a .pplan), not a whole program.
-bool pm_format(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file,
-               bool is_plan, PmBuf *out);
+bool pm_format(PmArena *arena, PmInterner *names, const PmSources *sources, PmDiags *diags, int32_t file, bool is_plan,
+               PmBuf *out);
 
 #endif

@@ -106,6 +106,7 @@ struct PmInst {
   int32_t n_inner, cap_inner;
   PmVarId var_lo, var_hi;  // variables declared inside, subtrees included
   bool is_turn;            // the body of a repeat
+  int32_t n_draws;         // so far: they are told apart by their ordinal
   bool failed;
 };
 
@@ -122,6 +123,10 @@ typedef struct PmFrame {
   struct PmFrame *parent;
   PmBuilder b;
   PmValueId *var_vals;  // by variable, PM_NONE where the function does not see it
+  // In a program that draws random numbers: the repeats around, outermost first, and the number of the turn in each.
+  PmAxisId turn_axes[PM_MAX_RANK];
+  PmValueId turns[PM_MAX_RANK];
+  int32_t n_turns;
 } PmFrame;
 
 typedef struct PmInstance {
@@ -171,6 +176,7 @@ typedef struct PmLower {
   int64_t work;
   bool stopped;
   bool broken;  // a text has syntax errors
+  PmVarId step_var;  // in a program that draws random numbers, once the model is begun; else PM_NONE
   const PmStmt *minimize;
   bool misplaced_minimize;  // one was refused: that none is left is not said again
   PmVal loss;
@@ -269,6 +275,11 @@ PmVal pm_lw_stack(PmLower *lw, const PmCall *call);
 PmVal pm_lw_index(PmLower *lw, const PmExpr *e);
 
 // call.c
+void pm_lw_add_step(PmLower *lw);  // the variable `step`, once
+// random.c
+bool pm_lw_draws(const PmLower *lw);  // some function, block or model of the program calls `dropout`
+PmVal pm_lw_dropout(PmLower *lw, const PmCall *c);
+
 // Adds the help for `f(x = 0)` where `x` is no argument of `f` but a name in scope.
 void pm_lw_suggest_compare(PmLower *lw, const char *name);
 PmVal pm_lw_call(PmLower *lw, const PmExpr *e);

@@ -29,6 +29,7 @@ static void bind_results(PmLower *lw, PmFnId fn) {
 void pm_lw_model(PmLower *lw, const PmItem *model) {
   lw->m->name = model->name.text;
   PmInst *inst = pm_inst_model(lw, model);
+  if (pm_lw_draws(lw)) pm_lw_add_step(lw);
   PmFnId fn = pm_module_add_fn(lw->m, model->name.text, PM_FN_MODEL);
   lw->m->model = fn;
   pm_lw_frame(lw, fn, model->name.span);

@@ -146,6 +146,27 @@ static void add_stacked(Turn *t) {
   }
 }
 
+// What draws inside need: the step, and the turns of the repeats around.
+static void capture_draws(Turn *t) {
+  if (t->lw->step_var == PM_NONE || t->outer->var_vals[t->lw->step_var] == PM_NONE) return;
+  capture_var(t, t->lw->step_var);
+  for (int32_t i = 0; i < t->outer->n_turns; i++) {
+    t->frame->turn_axes[i] = t->outer->turn_axes[i];
+    t->frame->turns[i] = add_invariant(t, t->outer->turns[i]);
+  }
+  t->frame->n_turns = t->outer->n_turns;
+}
+
+// The number of the turn itself, stacked as the parameters are.
+static void add_turn(Turn *t) {
+  if (t->lw->step_var == PM_NONE || t->outer->var_vals[t->lw->step_var] == PM_NONE) return;
+  PmAxisId axis = t->inst->repeats[t->inst->n_repeats - 1];
+  PmBuilder *b = &t->outer->b;
+  add_operand(t, pm_b_cast(b, pm_b_pos(b, axis), PM_I32));
+  t->frame->turn_axes[t->frame->n_turns] = axis;
+  t->frame->turns[t->frame->n_turns++] = pm_b_param(&t->frame->b, pm_type_scalar(PM_I32), NULL);
+}
+
 // The carried values at the end of a turn; false when one of them has an error.
 static bool set_results(Turn *t) {
   PmLower *lw = t->lw;
@@ -189,7 +210,9 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   t.scope->naming = true;
   capture_carried(&t, &uses.assigned);
   capture_used(&t, &uses.used);
+  capture_draws(&t);
   add_stacked(&t);
+  add_turn(&t);
   pm_lw_put_declared(lw, t.scope, inst);
   PmScope *outer_scope = lw->scope;
   lw->scope = t.scope;

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "ir/ir.h"
 
 PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
@@ -202,6 +203,8 @@ int64_t pm_mesh_ranks(const PmModule *m) {
   }
   return n;
 }
+
+uint64_t pm_random_stream(const PmModule *m, int64_t index) { return pm_hash64(&index, sizeof index, m->seed); }
 
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh) {
   for (int32_t i = m->n_mesh - 1; i > mesh; i--) rank /= m->mesh[i].size;

@@ -194,7 +194,8 @@ static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate
 }
 
 static void report_no_axis(const PmModule *m, const PmRule *rule, const PmRuleName *name, PmDiags *diags) {
-  pm_diag(diags, PM_W_RULE_IDLE, name->span, "`%s` never fires for `%s`: there is no such axis", rule->text, name->text);
+  pm_diag(diags, PM_W_RULE_IDLE, name->span, "`%s` never fires for `%s`: there is no such axis", rule->text,
+          name->text);
   const char **axes = PM_NEW_N(m->arena, const char *, m->n_axes + 1);
   for (int32_t i = 0; i < m->n_axes; i++) axes[i] = m->axes[i].name;
   const char *near = pm_did_you_mean(name->text, axes, m->n_axes);

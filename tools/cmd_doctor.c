@@ -1,5 +1,5 @@
-// What this machine has of what pmodel can use, and what is switched off without the rest. Libraries are opened the same
-// way as at run time: by name, through base/dl.
+// What this machine has of what pmodel can use, and what is switched off without the rest. Libraries are opened the
+// same way as at run time: by name, through base/dl.
 #include <unistd.h>
 
 #include "base/dl.h"
@@ -143,7 +143,8 @@ static void print_json(const Finding *findings) {
 }
 
 PmStatus *pm_cmd_doctor(PmTool *t) {
-  if (t->opt.n_args > 0) return PM_STATUS(PM_ERR_USAGE, "`pmodel doctor` takes no file; `%s` is left over", t->opt.args[0]);
+  if (t->opt.n_args > 0)
+    return PM_STATUS(PM_ERR_USAGE, "`pmodel doctor` takes no file; `%s` is left over", t->opt.args[0]);
   Finding findings[N_PROBES];
   for (int32_t i = 0; i < N_PROBES; i++) findings[i] = probes[i](&t->arena);
   if (t->opt.json) {

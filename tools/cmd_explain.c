@@ -72,8 +72,9 @@ static void print_page(const char *page, int width) {
 
 // docs/errors.md
 static void print_all(void) {
-  printf("# Diagnostics\n\nEvery code that pmodel reports, with what it means and the way out. `pmodel explain CODE` "
-         "prints one\nof these pages; `pmodel explain --all` prints this file, which is made by it.\n");
+  printf(
+      "# Diagnostics\n\nEvery code that pmodel reports, with what it means and the way out. `pmodel explain CODE` "
+      "prints one\nof these pages; `pmodel explain --all` prints this file, which is made by it.\n");
   for (int32_t i = 0; i < PM_DIAG_COUNT; i++) {
     PmDiagCode code = (PmDiagCode)i;
     printf("\n## %s: %s\n\n", pm_diag_code_text(code), pm_diag_title(code));
@@ -85,7 +86,8 @@ static void print_all(void) {
 PmStatus *pm_cmd_explain(PmTool *t) {
   if (t->opt.n_args > 1)
     return PM_STATUS(PM_ERR_USAGE, "`pmodel explain` takes one code; `%s` is left over", t->opt.args[1]);
-  if (t->opt.all && t->opt.n_args > 0) return PM_STATUS(PM_ERR_USAGE, "`--all` prints every page: no code goes with it");
+  if (t->opt.all && t->opt.n_args > 0)
+    return PM_STATUS(PM_ERR_USAGE, "`--all` prints every page: no code goes with it");
   if (t->opt.all && !t->opt.json) {
     print_all();
     return NULL;

@@ -36,7 +36,8 @@ done:
 
 PmStatus *pm_cmd_fmt(PmTool *t) {
   if (t->opt.n_args == 0) return PM_STATUS(PM_ERR_USAGE, "`pmodel fmt` needs a file: `pmodel fmt --help`");
-  if (t->opt.check && t->opt.in_place) return PM_STATUS(PM_ERR_USAGE, "`--check` changes no file: `-i` cannot stand with it");
+  if (t->opt.check && t->opt.in_place)
+    return PM_STATUS(PM_ERR_USAGE, "`--check` changes no file: `-i` cannot stand with it");
   int32_t changed = 0;
   for (int32_t i = 0; i < t->opt.n_args; i++) {
     bool one = false;

@@ -284,7 +284,8 @@ static void suggestions_carry_edits(void **state) {
   assert_string_equal(edits[0].text, "bbb");
   assert_int_equal(edits[0].span.lo, 5);
   assert_string_equal(edits[1].text, "ccc");
-  assert_non_null(strstr(print(true), "\"suggested_replacement\":\"ccc\",\"suggestion_applicability\":\"MachineApplicable\""));
+  assert_non_null(
+      strstr(print(true), "\"suggested_replacement\":\"ccc\",\"suggestion_applicability\":\"MachineApplicable\""));
 }
 
 static void nothing_prints_nothing(void **state) {

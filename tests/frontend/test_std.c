@@ -322,14 +322,10 @@ static void optimizers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(softmax),
-      cmocka_unit_test(xent),
-      cmocka_unit_test(xent_arguments),
-      cmocka_unit_test(xent_values),
-      cmocka_unit_test(causal_attention),
-      cmocka_unit_test(pointwise),
-      cmocka_unit_test(schedules),
-      cmocka_unit_test(optimizers),
+      cmocka_unit_test(softmax),          cmocka_unit_test(xent),
+      cmocka_unit_test(xent_arguments),   cmocka_unit_test(xent_values),
+      cmocka_unit_test(causal_attention), cmocka_unit_test(pointwise),
+      cmocka_unit_test(schedules),        cmocka_unit_test(optimizers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

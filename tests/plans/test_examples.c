@@ -49,6 +49,11 @@ static const Case cases[] = {
      {GPT_SMALL},
      {"batch -> data", "heads, ff, vocab -> tensor", "act seq -> tensor"}},
     {"llama_tiny", "data=4", 3, {"axis.batch=4", "axis.seq=8", "axis.vocab=32"}, {"batch -> data"}},
+    {"mlp_dropout",
+     "data=2,tensor=2",
+     3,
+     {NULL},
+     {"batch -> data", "hidden, vocab -> tensor", "act seq -> tensor"}},
 };
 
 static int32_t count(const char *const *list, int32_t most) {
