@@ -318,7 +318,7 @@ static PmStatus *run(Assemble *a) {
 
 PmStatus *pm_codegen(PmArena *arena, const PmModule *m, PmProgram **out) {
   PmArena scratch;
-  pm_arena_init(&scratch, 0);
+  pm_arena_init(&scratch, PM_MAX_SCRATCH_BYTES);
   Assemble a = {.cg = {.arena = &scratch, .out_arena = arena, .m = m}, .p = PM_NEW(arena, PmProgram)};
   a.cg.next_axis = m->n_axes;
   a.fns[PM_ENTRY_SETUP] = PM_NONE;

@@ -35,7 +35,7 @@ void pm_cg_emit_fill(PmCg *cg, PmCgRegion *r, int32_t buf, int32_t loc) {
   pm_kb_init(&kb, cg->out_arena, "zero", d == PM_K_F64, PM_VEC_OUTER);
   flat_axes(&kb, r->bufs[buf].bytes / pm_kdtype_bytes(d), &at);
   const int32_t dst = pm_kb_arg(&kb, d, 0, false, true);
-  pm_kb_store(&kb, dst, &at, pm_kb_const(&kb, d, 0), false);
+  pm_kb_store(&kb, dst, &at, pm_kb_const(&kb, pm_kdtype_value(d), 0), false);
   PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_KERNEL, 1);
   s->kernel = pm_cg_add_kernel(cg, pm_kb_finish(&kb));
   s->op = "zero";

@@ -102,7 +102,45 @@ static void find_readers(PmCg *cg, PmCgRegion *r) {
   }
 }
 
+typedef struct Again {
+  PmCg *cg;
+  const PmCgRegion *r;
+  int32_t item;
+  int32_t *seen;  // by value
+  PmCgId *v;      // not at home in this kernel, yet computed by it; operands first
+  int32_t n, cap;
+} Again;
+
+static void find_again(Again *a, PmCgId v) {
+  const PmCgRegion *r = a->r;
+  const bool at_home = r->info[v].home == a->item;
+  if (a->seen[v] || r->info[v].is_const || pm_cg_is_table(r, v) || (!at_home && pm_cg_loads(r, a->item, v))) return;
+  a->seen[v] = 1;
+  const PmCgNode *n = pm_cg_def(r, v);
+  for (int32_t i = 0; i < n->n_in; i++) find_again(a, n->in[i]);
+  if (at_home || (r->info[v].home == PM_NONE && (n->op != PM_OP_map || r->info[v].exact))) return;
+  a->v = pm_grow(a->cg->arena, a->v, a->n, &a->cap, sizeof *a->v);
+  a->v[a->n++] = v;
+}
+
+// Asks for less of a kernel that passes a limit: it is cut in two; of a single node, the middle one of the values that
+// it computes on the way is stored from now on. False when neither is possible.
+static bool relieve(PmCg *cg, PmCgRegion *r, int32_t item) {
+  const PmCgItem *k = &r->items[item];
+  for (int32_t i = k->n_nodes / 2; k->kind == PM_CG_KERNEL && i > 0; i--) {
+    if (r->cut[k->nodes[i]]) continue;
+    r->cut[k->nodes[i]] = true;
+    return true;
+  }
+  Again a = {.cg = cg, .r = r, .item = item, .seen = PM_NEW_N(cg->arena, int32_t, r->n_values + 1)};
+  for (int32_t i = 0; i < k->n_nodes; i++) find_again(&a, r->nodes[k->nodes[i]].out);
+  if (a.n) r->keep[a.v[a.n / 2]] = true;
+  return a.n > 0;
+}
+
+// Goes on past a kernel that fails, to relieve all that do: an attempt costs as much as the whole function.
 bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
+  bool ok = true;
   for (int32_t i = 0; i < r->n_params; i++) {
     const PmCgValue *v = &r->values[i];
     pm_cg_buf(cg, r, (PmKDtype)v->dtype, pm_cg_elements(v), PM_OWN_ACT, v->name);
@@ -110,13 +148,13 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
   if (r->result_var) find_readers(cg, r);
   for (int32_t i = 0; i < r->n_items; i++) {
     const PmCgItem *k = &r->items[i];
-    r->failed = i;
+    bool fits = true;
     switch (k->kind) {
       case PM_CG_KERNEL:
-        if (!pm_cg_emit_kernel(cg, r, i)) return false;
+        fits = pm_cg_emit_kernel(cg, r, i);
         break;
       case PM_CG_SCATTER:
-        if (!pm_cg_emit_scatter(cg, r, i)) return false;
+        fits = pm_cg_emit_scatter(cg, r, i);
         break;
       case PM_CG_DOT:
         pm_cg_emit_dot(cg, r, i);
@@ -128,7 +166,11 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
         emit_repeat(cg, r, &r->nodes[k->node]);
         break;
     }
+    if (fits) continue;
+    ok = false;
+    if (!relieve(cg, r, i)) r->stuck = &r->nodes[k->kind == PM_CG_KERNEL ? k->nodes[0] : k->node];
   }
+  if (!ok) return false;
   r->result_ref = PM_NEW_N(cg->arena, PmCgRef, r->n_results + 1);
   for (int32_t i = 0; i < r->n_results; i++) r->result_ref[i] = whole(cg, r, r->results[i]);
   return true;
@@ -136,6 +178,7 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
 
 static void reset(PmCg *cg, PmCgRegion *r) {
   r->info = PM_NEW_N(cg->arena, PmCgInfo, r->n_values + 1);
+  for (int32_t i = 0; i < r->n_values; i++) r->info[i].stored = r->keep[i];
   for (int32_t i = 0; i < 3; i++) r->by_value[i] = PM_NEW_N(cg->arena, int32_t, r->n_values + 1);
   r->items = NULL;
   r->bufs = NULL;
@@ -152,15 +195,11 @@ static void entry_vars(PmCg *cg, const PmFn *fn, PmCgRegion *r) {
   r->result_var = results;
 }
 
-// Cuts the kernel that failed in two; false when it is a single node.
-static bool cut_failed(PmCgRegion *r) {
-  const PmCgItem *k = &r->items[r->failed];
-  for (int32_t i = k->n_nodes / 2; k->kind == PM_CG_KERNEL && i > 0; i--) {
-    if (r->cut[k->nodes[i]]) continue;
-    r->cut[k->nodes[i]] = true;
-    return true;
-  }
-  return false;
+static PmStatus *too_large(const PmCg *cg, const PmCgNode *n) {
+  static const PmProgLoc nowhere = {.path = "-"};
+  const PmProgLoc *loc = n->loc < 0 ? &nowhere : &cg->locs[n->loc];
+  return PM_STATUS(PM_ERR_LIMIT, "%s:%d:%d: `%s` alone passes the limits of a kernel (%d tensors, %d axes)", loc->path,
+                   loc->line, loc->col, pm_op_name(n->op), PM_KERNEL_MAX_ARGS, PM_KERNEL_MAX_AXES);
 }
 
 PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
@@ -169,6 +208,7 @@ PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
   if (cg->status) return cg->status;
   if (fn->param_bind) entry_vars(cg, fn, r);
   r->cut = PM_NEW_N(cg->arena, bool, r->n_nodes + 1);
+  r->keep = PM_NEW_N(cg->arena, bool, r->n_values + 1);
   const int32_t n_kernels = cg->n_kernels, n_tables = cg->n_tables;
   for (;;) {
     reset(cg, r);
@@ -178,8 +218,7 @@ PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
     pm_cg_orders(r);
     pm_cg_fuse(cg, r);
     if (pm_cg_emit(cg, r)) break;
-    if (!cut_failed(r))
-      return PM_STATUS(PM_ERR_INTERNAL, "function %s: a single operation passes the limits of a kernel", fn->name);
+    if (r->stuck) return too_large(cg, r->stuck);
   }
   *out = r;
   return NULL;

@@ -7,9 +7,12 @@
 
 static int32_t fake(PmCgEval *e) { return e->n_fake++; }
 
-static int32_t k_const(PmCgEval *e, PmKDtype d, double v) { return e->dry ? fake(e) : pm_kb_const(&e->kb, d, v); }
+static int32_t k_const(PmCgEval *e, PmKDtype d, double v) {
+  return e->dry ? fake(e) : pm_kb_const(&e->kb, pm_kdtype_value(d), v);
+}
 
-static int32_t k_cvt(PmCgEval *e, PmKDtype to, int32_t a) { return e->dry ? fake(e) : pm_kb_cvt(&e->kb, to, a); }
+// To the dtype of a value of the region: half types are computed in f32 and rounded node by node, as the reference does.
+static int32_t k_cvt(PmCgEval *e, PmKDtype to, int32_t a) { return e->dry ? fake(e) : pm_kb_as(&e->kb, to, a); }
 
 static int32_t k_op(PmCgEval *e, PmInstrOp op, PmKDtype d, int32_t a, int32_t b, int32_t c) {
   return e->dry ? fake(e) : pm_kb_op(&e->kb, op, d, a, b, c);
@@ -237,6 +240,11 @@ static int32_t eval_random(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
   return e->dry ? fake(e) : pm_recipe_uniform(&e->kb, draw->key, step, number);
 }
 
+// Functions whose results are operands, their negatives, or small whole numbers: nothing is left to round.
+static bool keeps_format(PmScalar fn) {
+  return fn == PM_S_abs || fn == PM_S_max || fn == PM_S_min || fn == PM_S_neg || fn == PM_S_sign || fn == PM_S_where;
+}
+
 static int32_t eval_map(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) {
   const PmCgRegion *r = e->r;
   const PmCgNode *n = pm_cg_def(r, v);
@@ -246,7 +254,9 @@ static int32_t eval_map(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) 
   for (int32_t i = 0; i < n->n_in; i++) in[i] = operand(e, v, i, at, inner);
   const PmKDtype d = inner ? PM_K_I32 : (PmKDtype)r->values[n->in[n->fn == PM_S_where]].dtype;
   pm_cg_word(e, n->origin ? n->origin : pm_scalar_name(n->fn));
-  return e->dry ? fake(e) : pm_kb_scalar_fn(&e->kb, n->fn, d, in[0], in[1], in[2]);
+  if (e->dry) return fake(e);
+  const int32_t value = pm_kb_scalar_fn(&e->kb, n->fn, pm_kdtype_value(d), in[0], in[1], in[2]);
+  return pm_kdtype_is_half(d) && !keeps_format(n->fn) && r->values[v].dtype != PM_K_BOOL ? k_cvt(e, d, value) : value;
 }
 
 static int32_t eval_index(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
@@ -273,7 +283,7 @@ static int32_t eval_onehot(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
   const int32_t pos = k_coord(e, &at[pm_cg_find_axis(&r->values[v], n->axes[0])]);
   const int32_t hit = k_op(e, PM_I_CMP_EQ, PM_K_I32, idx, pos, -1);
   pm_cg_word(e, n->origin ? n->origin : "scatter_add");
-  return k_op(e, PM_I_SELECT, d, hit, operand(e, v, 1, at, false), k_const(e, d, 0));
+  return k_op(e, PM_I_SELECT, pm_kdtype_value(d), hit, operand(e, v, 1, at, false), k_const(e, d, 0));
 }
 
 static int32_t eval_slice(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
@@ -292,14 +302,14 @@ static int32_t eval_reduce(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
   const PmCgRegion *r = e->r;
   const PmCgNode *n = pm_cg_def(r, v);
   const PmCgValue *x = &r->values[v], *y = &r->values[n->in[0]];
-  if (e->acc && e->acc[v]) return e->acc[v] - 1;
+  if (e->acc && e->acc[v]) return k_cvt(e, (PmKDtype)x->dtype, e->acc[v] - 1);
   PmCgCoord in[PM_CG_RANK] = {0};
   for (int32_t d = 0; d < y->rank; d++) {  // over single elements only
     const int32_t kept = pm_cg_find_axis(x, y->dims[d].axis);
     PM_ASSERT(kept != PM_NONE || y->dims[d].extent == 1, "a reduction before its loop");
     if (kept != PM_NONE) in[d] = at[kept];
   }
-  return pm_cg_eval(e, n->in[0], in, false);
+  return k_cvt(e, (PmKDtype)x->dtype, pm_cg_eval(e, n->in[0], in, false));
 }
 
 static int32_t eval_node(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole) {

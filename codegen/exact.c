@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/half.h"
 #include "codegen/fuse.h"
 
 #define WHOLE_MAX 16777216.0  // 2^24
@@ -18,6 +19,10 @@ static double round_to(PmKDtype d, double v) {
       return v != v ? 0 : trunc(fmin(fmax(v, INT32_MIN), INT32_MAX));
     case PM_K_F32:
       return (double)(float)v;
+    case PM_K_BF16:
+      return (double)pm_bf16_round(v);
+    case PM_K_F16:
+      return (double)pm_f16_round(v);
     default:
       return v;
   }

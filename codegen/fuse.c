@@ -79,9 +79,12 @@ static int32_t space_find(const PmCgItem *k, int32_t axis) {
   return PM_NONE;
 }
 
+// Extents count too: what was sliced along an axis has fewer turns than what was not.
 static bool space_within(const PmCgItem *k, const PmCgDim *t, int32_t n) {
-  for (int32_t i = 0; i < n; i++)
-    if (space_find(k, t[i].axis) == PM_NONE) return false;
+  for (int32_t i = 0; i < n; i++) {
+    const int32_t at = space_find(k, t[i].axis);
+    if (at == PM_NONE || k->space[at].extent != t[i].extent) return false;
+  }
   return true;
 }
 

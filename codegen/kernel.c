@@ -169,7 +169,8 @@ static void close_loops(Kernel *k, const PmCgId *reduces, int32_t n) {
     if (k->e.groups[g].kind != PM_CG_LOOP) continue;
     for (int32_t i = 0; i < n; i++) {
       const PmCgId v = reduces[i];
-      const int32_t sum = pm_kb_acc(&k->e.kb, pm_cg_def(r, v)->kind, (PmKDtype)r->values[v].dtype, k->e.acc[v] - 1);
+      const PmKDtype d = pm_kdtype_value((PmKDtype)r->values[v].dtype);
+      const int32_t sum = pm_kb_acc(&k->e.kb, pm_cg_def(r, v)->kind, d, k->e.acc[v] - 1);
       k->e.acc[v] = sum + 1;
     }
     pm_kb_end(&k->e.kb);

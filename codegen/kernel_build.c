@@ -108,7 +108,7 @@ int32_t pm_kb_load(PmKBuilder *kb, int32_t arg, const PmKAddr *at) {
 void pm_kb_store(PmKBuilder *kb, int32_t arg, const PmKAddr *at, int32_t value, bool add) {
   PmInstr in = instr(add ? PM_I_STORE_ADD : PM_I_STORE, PM_K_F32);
   set_address(kb, &in, arg, at);
-  PM_ASSERT(pm_kb_dtype(kb, value) == (PmKDtype)in.dtype, "kernel %s: a store to argument %d of another dtype",
+  PM_ASSERT(pm_kb_dtype(kb, value) == pm_kdtype_value((PmKDtype)in.dtype), "kernel %s: a store to argument %d of another dtype",
             kb->k->name, arg);
   in.a = value;
   append(kb, &in);
@@ -152,7 +152,8 @@ static void check_operands(const PmKBuilder *kb, const PmInstr *in) {
     PM_ASSERT(operands[i] >= 0 && operands[i] < kb->k->n_instrs, "kernel %s: instruction %d lacks operand %d",
               kb->k->name, in->op, i);
     const PmKDtype d = pm_kb_dtype(kb, operands[i]);
-    const bool any = in->op == PM_I_CVT || in->op == PM_I_BITCAST;
+    const bool round = in->op == PM_I_ROUND_BF16 || in->op == PM_I_ROUND_F16;
+    const bool any = in->op == PM_I_CVT || in->op == PM_I_BITCAST || (round && d == PM_K_F64);
     const PmKDtype want = in->op == PM_I_SELECT && i == 0 ? PM_K_BOOL : (PmKDtype)in->dtype;
     PM_ASSERT(any || d == want, "kernel %s: operand %d of instruction %d has dtype %d, not %d", kb->k->name, i, in->op,
               d, want);
@@ -172,11 +173,23 @@ int32_t pm_kb_cvt(PmKBuilder *kb, PmKDtype to, int32_t a) {
   return pm_kb_dtype(kb, a) == to ? a : pm_kb_op(kb, PM_I_CVT, to, a, -1, -1);
 }
 
+int32_t pm_kb_as(PmKBuilder *kb, PmKDtype to, int32_t a) {
+  if (!pm_kdtype_is_half(to)) return pm_kb_cvt(kb, to, a);
+  const PmKDtype from = pm_kb_dtype(kb, a);
+  // Both steps are exact, so the value is rounded once.
+  if (from == PM_K_BOOL) a = pm_kb_cvt(kb, PM_K_F32, a);
+  if (from == PM_K_I32) a = pm_kb_cvt(kb, PM_K_F64, a);
+  const PmInstr *in = &kb->k->instrs[a];
+  const PmInstrOp op = to == PM_K_BF16 ? PM_I_ROUND_BF16 : PM_I_ROUND_F16;
+  if (in->op == op || (in->op == PM_I_LOAD && in->dtype == to)) return a;
+  return pm_kb_op(kb, op, PM_K_F32, a, -1, -1);
+}
+
 PmKDtype pm_kb_dtype(const PmKBuilder *kb, int32_t value) {
   PM_ASSERT(value >= 0 && value < kb->k->n_instrs, "kernel %s has no value %d", kb->k->name, value);
   const PmInstr *in = &kb->k->instrs[value];
   PM_ASSERT(has_value(in->op), "kernel %s: instruction %d has no value", kb->k->name, value);
-  return is_compare(in->op) ? PM_K_BOOL : (PmKDtype)in->dtype;
+  return is_compare(in->op) ? PM_K_BOOL : pm_kdtype_value((PmKDtype)in->dtype);
 }
 
 // ---- finish --------------------------------------------------------------------------------------------------------
@@ -233,14 +246,13 @@ static void sweep(PmKBuilder *kb) {
 
 // Bytes of its argument up to the end of the last element that the access can touch.
 static int64_t reach(const PmKBuilder *kb, const PmInstr *in, const int64_t *extent) {
-  static const int64_t bytes[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8};
   int64_t last = in->base;
   bool ok = true;
   for (int32_t a = 0; a < kb->n_axes; a++)
     if (in->stride[a] > 0) ok = ok && pm_mad_i64(in->stride[a], extent[a] - 1, last, &last);
   if (in->dyn >= 0 && in->dyn_stride > 0 && in->dyn_extent > 0)
     ok = ok && pm_mad_i64(in->dyn_stride, in->dyn_extent - 1, last, &last);
-  ok = ok && pm_add_i64(last, 1, &last) && pm_mul_i64(last, bytes[in->dtype], &last);
+  ok = ok && pm_add_i64(last, 1, &last) && pm_mul_i64(last, pm_kdtype_bytes((PmKDtype)in->dtype), &last);
   PM_ASSERT(ok, "kernel %s: an address past 2^63", kb->k->name);
   return last;
 }

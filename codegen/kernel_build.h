@@ -41,6 +41,8 @@ void pm_kb_end(PmKBuilder *kb);
 int32_t pm_kb_acc(PmKBuilder *kb, PmReduceKind kind, PmKDtype dtype, int32_t value);
 int32_t pm_kb_op(PmKBuilder *kb, PmInstrOp op, PmKDtype dtype, int32_t a, int32_t b, int32_t c);
 int32_t pm_kb_cvt(PmKBuilder *kb, PmKDtype to, int32_t a);                     // a itself when it has that dtype
+// As pm_kb_cvt; for a half dtype the f32 value that is a rounded to it once, from any dtype.
+int32_t pm_kb_as(PmKBuilder *kb, PmKDtype to, int32_t a);
 PmKDtype pm_kb_dtype(const PmKBuilder *kb, int32_t value);
 // A scalar function of ir/scalars.def by its RECIPE column; operands have dtype `dtype` (where: a is bool).
 int32_t pm_kb_scalar_fn(PmKBuilder *kb, PmScalar fn, PmKDtype dtype, int32_t a, int32_t b, int32_t c);

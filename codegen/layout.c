@@ -26,8 +26,20 @@ static int64_t columns(int64_t n) {
   return 0;
 }
 
+// Values that the kernel stores: each takes an argument, however many parts it is stored in.
+static int32_t count_stored(const PmCgEval *e) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < e->n_accesses; i++) {
+    bool first = e->accesses[i].store;
+    for (int32_t k = 0; k < i && first; k++)
+      first = !e->accesses[k].store || e->accesses[k].value != e->accesses[i].value;
+    n += first;
+  }
+  return n;
+}
+
 bool pm_cg_layout(PmCgEval *e, int32_t n_loops) {
-  int32_t previous = PM_NONE, outer = 0, loops = 0, n_stored = 0;
+  int32_t previous = PM_NONE, outer = 0, loops = 0;
   e->n_groups = 0;
   for (int32_t p = 0; p < e->n_space; p++) {
     e->group_of[p] = PM_NONE;
@@ -53,9 +65,8 @@ bool pm_cg_layout(PmCgEval *e, int32_t n_loops) {
     e->groups[0].cols = columns(e->groups[0].extent);
     outer += e->groups[0].cols > 0;
   }
-  for (int32_t i = 0; i < e->n_accesses; i++) n_stored += e->accesses[i].store;
   e->n_axes = outer + loops * n_loops;
-  return !e->overflow && e->n_axes <= PM_KERNEL_MAX_AXES && e->n_args + n_stored <= PM_KERNEL_MAX_ARGS;
+  return !e->overflow && e->n_axes <= PM_KERNEL_MAX_AXES && e->n_args + count_stored(e) <= PM_KERNEL_MAX_ARGS;
 }
 
 const char *pm_cg_words(const PmCgEval *e) {

@@ -5,16 +5,14 @@
 
 #include "base/assert.h"
 
-// Storage of each IR dtype in kernels; half types have no kernel form.
-static const int8_t KDTYPE[PM_DTYPE_COUNT] = {
-    [PM_BOOL] = PM_K_BOOL, [PM_I32] = PM_K_I32, [PM_F16] = -1, [PM_BF16] = -1, [PM_F32] = PM_K_F32, [PM_F64] = PM_K_F64,
+static const uint8_t KDTYPE[PM_DTYPE_COUNT] = {
+    [PM_BOOL] = PM_K_BOOL, [PM_I32] = PM_K_I32, [PM_F16] = PM_K_F16,
+    [PM_BF16] = PM_K_BF16, [PM_F32] = PM_K_F32, [PM_F64] = PM_K_F64,
 };
 
 PmCgValue pm_cg_local(PmCg *cg, const PmType *t) {
   PmCgValue v = {.rank = t->rank, .def = PM_NONE};
-  if (KDTYPE[t->dtype] < 0 && !cg->status)
-    cg->status = PM_STATUS(PM_ERR_INPUT, "kernels cannot hold values of type %s", pm_dtype_text((PmDtype)t->dtype));
-  v.dtype = KDTYPE[t->dtype] < 0 ? PM_K_F32 : (uint8_t)KDTYPE[t->dtype];
+  v.dtype = KDTYPE[t->dtype];
   for (int32_t i = 0; i < t->rank; i++) {
     v.dims[i] = (PmCgDim){t->dims[i].axis, pm_dim_local(cg->m, &t->dims[i])};
     if (v.dims[i].extent > INT32_MAX && !cg->status)

@@ -90,9 +90,28 @@ static void emit_map(PmCgLower *lw, const PmNode *n) {
   finish(lw, n, &c);
 }
 
+static PmCgId cast_to(PmCgLower *lw, const PmCgNode *like, PmCgId x, uint8_t dtype) {
+  const PmCgNode c = {.op = PM_OP_cast, .loc = like->loc, .origin = like->origin};
+  PmCgValue v = lw->r->values[x];
+  if (v.dtype == dtype) return x;
+  v.dtype = dtype;
+  return pm_cg_node(lw->cg, lw->r, &c, &x, 1, &v);
+}
+
+// Matrix products and scattered sums run in f32 (f64) on operands of that dtype: half types become it before, and their
+// sums are rounded once behind.
+static void finish_wide(PmCgLower *lw, const PmNode *n, const PmCgNode *c, int32_t first) {
+  PmCgId in[2] = {lw->env[n->in[0]], lw->env[n->in[1]]};
+  PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  const uint8_t dtype = v.dtype;
+  v.dtype = (uint8_t)pm_kdtype_value((PmKDtype)dtype);
+  for (int32_t i = first; i < 2; i++) in[i] = cast_to(lw, c, in[i], v.dtype);
+  lw->env[n->out] = cast_to(lw, c, pm_cg_node(lw->cg, lw->r, c, in, 2, &v), dtype);
+}
+
 static void emit_dot(PmCgLower *lw, const PmNode *n) {
   const PmCgNode c = start(lw, n);
-  finish(lw, n, &c);
+  finish_wide(lw, n, &c, 0);
 }
 
 // A large reduction to a number goes over rows first: rows run in parallel, and partial sums stay short.
@@ -111,6 +130,7 @@ static void emit_reduce(PmCgLower *lw, const PmNode *n) {
       if (c.axes[i] != axis) first.axes[first.n_axes++] = c.axes[i];
     rows.dims[0] = rows.dims[lead];
     rows.rank = 1;
+    rows.dtype = (uint8_t)pm_kdtype_value((PmKDtype)rows.dtype);
     const PmCgId partial = pm_cg_node(lw->cg, lw->r, &first, &x, 1, &rows);
     c.n_axes = 1;
     c.axes[0] = axis;
@@ -170,7 +190,7 @@ static void emit_scatter_add(PmCgLower *lw, const PmNode *n) {
   PmCgNode c = start(lw, n);
   const PmType *t = result_type(lw, n);
   c.offset = pm_cg_offset(lw->cg, &t->dims[pm_type_find(t, n->attr.axes[0])]);
-  finish(lw, n, &c);
+  finish_wide(lw, n, &c, 1);
 }
 
 static void emit_call(PmCgLower *lw, const PmNode *n) {

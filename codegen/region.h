@@ -154,8 +154,9 @@ struct PmCgRegion {
   // fusion
   PmCgItem *items;
   int32_t n_items, cap_items;
-  bool *cut;       // by node: begins a kernel of its own
-  int32_t failed;  // item whose kernel passes a limit
+  bool *cut;              // by node: begins a kernel of its own
+  bool *keep;             // by value: stored, or kernels would pass a limit
+  const PmCgNode *stuck;  // its kernel passes a limit and cannot be relieved
   // emission
   PmCgBuf *bufs;
   int32_t n_bufs, cap_bufs;
@@ -251,7 +252,7 @@ bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n);
 
 // ---- emit.c, kernel.c, dot.c, scatter.c
 // ------------------------------------------------------------------------------------ Items -> steps. False when the
-// kernel of item r->failed passes a limit of program.h: fuse less.
+// kernel of an item passes a limit of program.h: r->cut and r->keep then ask for less, unless r->stuck.
 bool pm_cg_emit(PmCg *cg, PmCgRegion *r);
 bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item);
 bool pm_cg_emit_scatter(PmCg *cg, PmCgRegion *r, int32_t item);

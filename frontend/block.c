@@ -246,10 +246,21 @@ void pm_lw_stmts(PmLower *lw, const PmStmts *stmts) {
   }
 }
 
+PmValueId pm_lw_read_var(PmLower *lw, PmVarId var) {
+  PmValueId id = lw->frame->var_vals[var];
+  const PmVar *v = &lw->m->vars[var];
+  if (id == PM_NONE || v->role != PM_ROLE_PARAM) return id;
+  PmLoc here = lw->frame->b.loc;
+  lw->frame->b.loc = v->loc;
+  id = pm_b_cast(&lw->frame->b, id, pm_lw_format(lw, PM_FORMAT_COMPUTE, v->path));
+  lw->frame->b.loc = here;
+  return id;
+}
+
 void pm_lw_put_declared(PmLower *lw, PmScope *scope, const PmInst *inst) {
   for (int32_t i = 0; i < inst->n_vars; i++) {
     const PmInstVar *v = &inst->vars[i];
-    PmValueId id = v->var == PM_NONE ? PM_NONE : lw->frame->var_vals[v->var];
+    PmValueId id = v->var == PM_NONE ? PM_NONE : pm_lw_read_var(lw, v->var);
     PmSym sym = pm_sym_value(v->name.text, id == PM_NONE ? PM_ERROR_VAL : pm_val_node(id, false), v->name.span);
     sym.fixed = true;
     sym.var = v->var;
@@ -302,9 +313,17 @@ PmVal pm_lw_call_sub(PmLower *lw, PmInst *sub, const PmArgs *args, PmSpan span) 
   if (!pm_lw_bind(lw, sub->block, sub->unit, args, span, values)) return PM_ERROR_VAL;
   if (!pm_lw_enter(lw, sub->block, span)) return PM_ERROR_VAL;
   PmSpan user_call = lw->user_call;
+  PmDtype outside = pm_lw_format(lw, PM_FORMAT_COMPUTE, lw->scope->path), reduce = lw->reduce;
+  PmDtype inside = pm_lw_format(lw, PM_FORMAT_COMPUTE, sub->path);
+  pm_lw_at(lw, span);
+  for (int32_t i = 0; inside != outside && i < sub->block->defs.n; i++)
+    values[i] = pm_lw_as_float(lw, values[i], inside);
+  lw->reduce = pm_lw_format(lw, PM_FORMAT_REDUCE, sub->path);
   if (sub->unit->is_std && user_call.file < 0) lw->user_call = span;
   PmVal v = run_block(lw, sub, values);
   lw->user_call = user_call;
+  lw->reduce = reduce;
   pm_lw_leave(lw);
-  return v;
+  pm_lw_at(lw, span);
+  return inside != outside ? pm_lw_as_float(lw, v, outside) : v;
 }

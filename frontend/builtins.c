@@ -65,6 +65,19 @@ static PmVal builtin_f32(PmLower *lw, const PmCall *c, const Builtin *row) {
   return pm_val_node(pm_lw_node(lw, v, PM_F32), false);
 }
 
+// cast_like(x, ref): x in the dtype of `ref`. For functions that cannot name the dtype that their caller's values have.
+static PmVal builtin_cast_like(PmLower *lw, const PmCall *c, const Builtin *row) {
+  (void)row;
+  PmVal v = eval_arg(lw, c, 0), ref = eval_arg(lw, c, 1);
+  if (v.kind == PM_V_ERROR || ref.kind == PM_V_ERROR) return PM_ERROR_VAL;
+  if (!pm_val_is_data(&v) || !pm_val_is_data(&ref) || !pm_dtype_is_float((PmDtype)pm_val_type(lw, &ref)->dtype)) {
+    pm_lw_error(lw, PM_E_DTYPE, c->expr->span, "`cast_like` takes a tensor, and one of floats");
+    return PM_ERROR_VAL;
+  }
+  pm_lw_at(lw, c->expr->span);
+  return pm_val_node(pm_lw_node(lw, v, (PmDtype)pm_val_type(lw, &ref)->dtype), false);
+}
+
 static PmVal builtin_pos(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmAxisId axis = pm_lw_axis(lw, c->args->items[0].value);
@@ -118,12 +131,25 @@ static PmVal reduce(PmLower *lw, const PmCall *c, PmReduceKind kind, PmVal v, co
   return pm_val_node(pm_b_reduce(&lw->frame->b, kind, v.id, axes, n), v.exact);
 }
 
+// A sum of floats narrower than the policy's `reduce` type runs in that type; the caller casts what comes of it back.
+static PmVal widened(PmLower *lw, const PmCall *c, PmVal v) {
+  pm_lw_at(lw, c->expr->span);
+  PmDtype d = (PmDtype)pm_val_type(lw, &v)->dtype;
+  return pm_dtype_is_float(d) && d < lw->reduce ? pm_lw_as_float(lw, v, lw->reduce) : v;
+}
+
+static PmVal narrowed(PmLower *lw, PmVal v, PmDtype like) {
+  return v.kind == PM_V_NODE && pm_dtype_is_float(like) ? pm_lw_as_float(lw, v, like) : v;
+}
+
 static PmVal builtin_sum(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v;
   PmAxisId axes[PM_MAX_RANK];
   int32_t n;
-  return reduced(lw, c, &v, axes, &n) ? reduce(lw, c, PM_SUM, v, axes, n) : PM_ERROR_VAL;
+  if (!reduced(lw, c, &v, axes, &n)) return PM_ERROR_VAL;
+  PmDtype like = (PmDtype)pm_val_type(lw, &v)->dtype;
+  return narrowed(lw, reduce(lw, c, PM_SUM, widened(lw, c, v), axes, n), like);
 }
 
 static PmVal negated(PmLower *lw, const PmCall *c, PmVal v) {
@@ -179,11 +205,13 @@ static PmVal builtin_mean(PmLower *lw, const PmCall *c, const Builtin *row) {
   PmAxisId axes[PM_MAX_RANK];
   int32_t n;
   if (!reduced(lw, c, &v, axes, &n)) return PM_ERROR_VAL;
+  PmDtype like = (PmDtype)pm_val_type(lw, &v)->dtype;
+  v = widened(lw, c, v);
   const PmExpr *where = named_arg(c, "where");
-  if (where) return masked_mean(lw, c, where, v, axes, n);
+  if (where) return narrowed(lw, masked_mean(lw, c, where, v, axes, n), like);
   double count = 1;
   for (int32_t i = 0; i < n; i++) count *= (double)lw->m->axes[axes[i]].size;
-  return divide(lw, c, reduce(lw, c, PM_SUM, v, axes, n), pm_val_num(count));
+  return narrowed(lw, divide(lw, c, reduce(lw, c, PM_SUM, v, axes, n), pm_val_num(count)), like);
 }
 
 // Values in scope that have the summed axes and all axes of the operand that lacks them.

@@ -13,6 +13,10 @@ bool pm_lw_enter(PmLower *lw, const PmItem *item, PmSpan call) {
     }
     return false;
   }
+  if (lw->n_active >= PM_MAX_NESTING) {
+    pm_lw_error(lw, PM_E_NESTING, call, "calls and blocks nest more than %d deep here", PM_MAX_NESTING);
+    return false;
+  }
   int32_t cap = lw->cap_active;
   lw->active = pm_grow(lw->arena, lw->active, lw->n_active, &cap, sizeof *lw->active);
   lw->active_calls = pm_grow(lw->arena, lw->active_calls, lw->n_active, &lw->cap_active, sizeof *lw->active_calls);

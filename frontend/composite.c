@@ -183,8 +183,9 @@ static void build_derivative(PmLower *lw, const PmSym *fn, const Body *x, PmFnId
   PM_ASSERT(bwd_fn != PM_NONE, "%s does not build", b.name);
 }
 
-static bool same_args(const Body *x, const PmInstance *i) {
-  if (i->item != x->item || memcmp(i->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes) != 0) return false;
+static bool same_args(const PmLower *lw, const Body *x, const PmInstance *i) {
+  if (i->item != x->item || i->reduce != lw->reduce ||
+      memcmp(i->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes) != 0) return false;
   for (int32_t k = 0; k < i->n_args; k++) {
     const PmVal *a = &i->args[k], *b = &x->args[k];
     if (a->kind != b->kind || a->exact != b->exact || a->truth != b->truth) return false;
@@ -196,12 +197,12 @@ static bool same_args(const Body *x, const PmInstance *i) {
 
 static PmFnId instantiate(PmLower *lw, const PmSym *fn, const Body *x) {
   for (int32_t i = 0; i < lw->n_instances; i++) {
-    if (same_args(x, &lw->instances[i])) return lw->instances[i].fn;
+    if (same_args(lw, x, &lw->instances[i])) return lw->instances[i].fn;
   }
   PmFnId made = build(lw, x);
   lw->instances = pm_grow(lw->arena, lw->instances, lw->n_instances, &lw->cap_instances, sizeof *lw->instances);
   PmInstance *inst = &lw->instances[lw->n_instances++];
-  *inst = (PmInstance){.item = x->item, .n_args = x->item->defs.n, .fn = made};
+  *inst = (PmInstance){.item = x->item, .n_args = x->item->defs.n, .reduce = lw->reduce, .fn = made};
   memcpy(inst->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes);
   inst->args = PM_NEW_N(lw->arena, PmVal, inst->n_args + 1);
   inst->types = PM_NEW_N(lw->arena, PmType, inst->n_args + 1);

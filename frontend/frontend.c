@@ -37,6 +37,7 @@ static void lower(PmLower *lw, PmPlanText *out_text) {
   pm_lw_model(lw, model);
   pm_lw_add_step(lw);
   pm_lw_train(lw, train);
+  pm_lw_check_policy(lw);
   pm_lw_check_settings(lw);
   pm_lw_plans(lw, out_text);
 }

@@ -118,21 +118,19 @@ static void declare_params(PmLower *lw, PmInst *inst, const PmStmt *s) {
       }
       ok = false;
     }
-    ok = ok && var_type(lw, inst, d, PM_F32, &v.type);
+    const char *path = pm_lw_path(lw, inst->path, d->name.text);
+    ok = ok && var_type(lw, inst, d, pm_lw_format(lw, PM_FORMAT_PARAM, path), &v.type);
+    const PmDtype grad = pm_lw_format(lw, PM_FORMAT_GRAD, path);
+    v.grad = (uint8_t)(grad == (PmDtype)v.type.dtype ? PM_BOOL : grad);
     add_var(lw, inst, d, v, ok && init_ok);
   }
 }
 
 static bool input_dtype(PmLower *lw, const PmStmt *s, PmDtype *out) {
   const char *name = s->of.text;
-  *out = PM_F32;
-  if (strcmp(name, "f32") == 0) return true;
-  if (strcmp(name, "bf16") == 0 || strcmp(name, "f16") == 0) {
-    pm_lw_later(lw, s->of.span, pm_arena_printf(lw->arena, "inputs of type `%s`", name));
-    return false;
-  }
+  if (pm_lw_float_dtype(name, out)) return true;
   static const char *const known[] = {"f32", "bf16", "f16"};
-  if (pm_lw_error(lw, PM_E_DTYPE, s->of.span, "an input is `: f32` or `in AXIS`, not `: %s`", name)) {
+  if (pm_lw_error(lw, PM_E_DTYPE, s->of.span, "an input is `: f32`, `: bf16`, `: f16` or `in AXIS`, not `: %s`", name)) {
     pm_lw_suggest(lw, name, known, 3);
   }
   return false;

@@ -135,8 +135,19 @@ typedef struct PmInstance {
   PmVal *args;    // NODE ids are meaningless here
   PmType *types;  // of NODE arguments
   int32_t n_args;
+  PmDtype reduce;
   PmFnId fn;  // PM_NONE: its body has errors
 } PmInstance;
+
+typedef enum PmFormat { PM_FORMAT_PARAM, PM_FORMAT_COMPUTE, PM_FORMAT_REDUCE, PM_FORMAT_GRAD } PmFormat;
+
+// One entry of `policy`.
+typedef struct PmFormatRule {
+  const PmEntry *entry;
+  PmFormat format;
+  PmDtype dtype;
+  bool hit;  // it spoke of some path
+} PmFormatRule;
 
 typedef struct PmLower {
   PmArena *arena;
@@ -158,6 +169,9 @@ typedef struct PmLower {
   bool returned;
   PmVal result;          // of the newest `return`
   PmExprs result_exprs;  // the expressions of the newest `return`
+  PmFormatRule *formats;
+  int32_t n_formats;
+  PmDtype reduce;        // what sums of narrower floats run in, where the walk is now
   PmVal *schedule_step;  // while the schedule is lowered: what `step` and `steps` mean
   PmVal *schedule_steps;
   PmSpan user_call;      // place of the user's call while an inlined function of std is walked; file -1: none
@@ -232,6 +246,7 @@ bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t);
 PmVal pm_val_num(double v);
 PmVal pm_val_truth(bool v);
 PmVal pm_val_node(PmValueId id, bool exact);
+PmVal pm_lw_as_float(PmLower *lw, PmVal v, PmDtype dtype);  // float data (of tuples too) in that dtype; else v itself
 const PmType *pm_val_type(const PmLower *lw, const PmVal *v);  // NODE; valid until the next node is built
 bool pm_val_is_data(const PmVal *v);
 void pm_lw_at(PmLower *lw, PmSpan span);  // place of the nodes built next
@@ -305,6 +320,8 @@ void pm_lw_stmts(PmLower *lw, const PmStmts *stmts);
 PmVal pm_lw_call_sub(PmLower *lw, PmInst *sub, const PmArgs *args, PmSpan span);
 // Binds `name` in the current scope, or rebinds it, and names the node by its path.
 void pm_lw_assign(PmLower *lw, PmName name, PmVal v);
+// The variable as the current frame reads it: a parameter in the policy's `compute` type.
+PmValueId pm_lw_read_var(PmLower *lw, PmVarId var);
 // Puts the parameters, inputs and blocks that `inst` declares into `scope`, as the current frame sees them.
 void pm_lw_put_declared(PmLower *lw, PmScope *scope, const PmInst *inst);
 const char *pm_lw_path(PmLower *lw, const char *path, const char *name);  // "layer.attn" + "q"
@@ -315,8 +332,16 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s);
 // model.c
 void pm_lw_model(PmLower *lw, const PmItem *model);
 
-// train.c
+// policy.c
 void pm_lw_policy(PmLower *lw, const PmItem *policy);
+// The dtype that the policy gives to what stands at `path`.
+PmDtype pm_lw_format(PmLower *lw, PmFormat format, const char *path);
+// "f32", "bf16", "f16".
+bool pm_lw_float_dtype(const char *name, PmDtype *out);
+bool pm_lw_uses_f16(const PmLower *lw);  // in arithmetic or gradients
+void pm_lw_check_policy(PmLower *lw);    // warns of entries that spoke of nothing
+
+// train.c
 void pm_lw_train(PmLower *lw, const PmItem *train);
 // optimizer.c
 // Makes the update function of every parameter from `adamw(b2=0.95)`; `overrides` are the per-path entries of train.

@@ -5,6 +5,8 @@
 
 // Past this many errors the rest says little, and the walk ends.
 #define MAX_ERRORS 60
+// Past this many, errors are neither looked up nor counted: a hostile list has one at each name.
+#define MAX_REMEMBERED 1024
 #define MAX_WORK 1000000
 
 static bool was_reported(const PmLower *lw, PmSpan span) {
@@ -31,6 +33,7 @@ static PmSpan call_from_outside(const PmLower *lw, PmSpan span) {
 bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) {
   // An error inside a function of another file has its cause in the call that led there: one error a call.
   PmSpan call = call_from_outside(lw, span);
+  if (lw->n_reported >= MAX_REMEMBERED) return false;
   if (was_reported(lw, span) || (call.file >= 0 && was_reported(lw, call))) return false;
   remember(lw, span);
   if (call.file >= 0) remember(lw, call);

@@ -37,6 +37,7 @@ void pm_lw_model(PmLower *lw, const PmItem *model) {
   lw->scope = pm_scope_new(lw, &lw->main->globals, PM_SCOPE_BLOCK, lw->main, "");
   lw->scope->inst = inst;
   lw->scope->naming = true;
+  lw->reduce = pm_lw_format(lw, PM_FORMAT_REDUCE, "");
   pm_lw_put_declared(lw, lw->scope, inst);
   pm_lw_stmts(lw, &model->body);
   if (!lw->minimize && !lw->stopped) {

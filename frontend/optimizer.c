@@ -71,6 +71,12 @@ static PmSym carried(const char *name, PmValueId id, const PmType *type, PmSpan 
   return sym;
 }
 
+static PmType state_type(const PmType *value) {
+  PmType t = *value;
+  t.dtype = PM_F32;
+  return t;
+}
+
 // The names that an optimizer sees. Parameters of the function are made in the same order.
 static PmScope *update_scope(Optimizer *o, const PmType *type, int32_t rank, const PmVal *args) {
   PmLower *lw = o->lw;
@@ -80,13 +86,15 @@ static PmScope *update_scope(Optimizer *o, const PmType *type, int32_t rank, con
   s->naming = true;
   PmType f64 = pm_type_scalar(PM_F64);
   add_name(o, s, carried("value", pm_b_param(b, *type, "value"), type, span));
-  add_name(o, s, fixed("grad", pm_val_node(pm_b_param(b, *type, "grad"), false), span));
+  // Moments of what is stored narrow are f32, and so is the gradient that they are made of.
+  const PmType wide = state_type(type);
+  add_name(o, s, fixed("grad", pm_val_node(pm_b_param(b, wide, "grad"), false), span));
   add_name(o, s, fixed("lr", pm_val_node(pm_b_param(b, f64, "lr"), true), span));
   add_name(o, s, fixed("step", pm_val_node(pm_b_param(b, f64, "step"), true), span));
   add_name(o, s, fixed("rank", pm_val_num(rank), span));
   for (int32_t i = 0; i < o->n_states; i++) {
     const char *name = o->states[i].path;
-    add_name(o, s, carried(name, pm_b_param(b, *type, name), type, span));
+    add_name(o, s, carried(name, pm_b_param(b, wide, name), &wide, span));
   }
   for (int32_t i = 0; i < o->item->defs.n; i++) {
     add_name(o, s, fixed(o->item->defs.items[i].name.text, args[i], o->item->defs.items[i].name.span));
@@ -209,7 +217,7 @@ static void add_states(Optimizer *o, PmVarId param) {
   for (int32_t i = 0; i < o->n_states; i++) {
     PmVar v = o->states[i];
     v.path = pm_arena_printf(lw->arena, "%s/%s", lw->m->vars[param].path, o->states[i].path);
-    v.type = lw->m->vars[param].type;
+    v.type = state_type(&lw->m->vars[param].type);
     v.owner = param;
     pm_lw_add_var(lw, v);
   }

@@ -3,6 +3,10 @@
 
 #include "frontend/plan.h"
 
+// Each plan is walked with its parents, whose names are looked up among all.
+#define MAX_PLANS 1024
+#define MAX_ITEMS 4096
+
 static bool is_file(const char *plan) {
   size_t n = strlen(plan);
   return n > 6 && strcmp(plan + n - 6, ".pplan") == 0;
@@ -32,15 +36,22 @@ static PmSpan option_span(PmLower *lw, const char *origin, const char *text) {
   return (PmSpan){file, 0, (int32_t)strlen(text)};
 }
 
-static void add_item(PmPlan *p, const PmPlanItem *item) {
+static bool add_item(PmPlan *p, const PmPlanItem *item) {
+  if (p->n == MAX_ITEMS) {
+    pm_lw_error(p->lw, PM_E_LIMIT, item->span, "a plan has at most %d items", MAX_ITEMS);
+    return false;
+  }
   p->items = pm_grow(p->lw->arena, p->items, p->n, &p->cap, sizeof *p->items);
   p->items[p->n++] = item;
+  return true;
+}
+
+static bool stands_once(const PmPlanItem *item) {
+  return item->kind == PM_PI_MESH || (item->kind == PM_PI_DIRECTIVE && !pm_directive_repeats(item->name.text));
 }
 
 static bool same_slot(const PmPlanItem *a, const PmPlanItem *b) {
-  if (a->kind != b->kind || a->kind == PM_PI_SHARD) return false;
-  if (a->kind == PM_PI_MESH) return true;
-  return a->name.text == b->name.text && !pm_directive_repeats(a->name.text);
+  return a->kind == b->kind && (a->kind == PM_PI_MESH || a->name.text == b->name.text);
 }
 
 // Adds a plan's own items after those of its children; what a child says replaces what a parent says.
@@ -48,8 +59,8 @@ static void add_items(PmPlan *p, const PmPlanItems *items) {
   int32_t own = p->n;
   for (int32_t i = 0; i < items->n; i++) {
     const PmPlanItem *item = &items->items[i];
-    bool replaced = false;
-    for (int32_t k = 0; k < p->n; k++) {
+    bool replaced = false, once = stands_once(item);
+    for (int32_t k = 0; once && k < p->n; k++) {
       if (!same_slot(p->items[k], item)) continue;
       replaced = true;
       if (k >= own && pm_lw_error(p->lw, PM_E_PLAN, item->span, "%s stands twice in one plan",
@@ -57,7 +68,7 @@ static void add_items(PmPlan *p, const PmPlanItems *items) {
         pm_diag_label(p->lw->diags, p->items[k]->span, "the first one");
       }
     }
-    if (!replaced) add_item(p, item);
+    if (!replaced && !add_item(p, item)) return;
   }
 }
 
@@ -77,8 +88,12 @@ static void add_chain(PmPlan *p, const PmItem *plan) {
       }
       return;
     }
-    if (parent == seen || depth > lw->main->text.items.n) {
-      pm_lw_error(lw, PM_E_PLAN, plan->parent.span, "plan `%s` extends itself", seen->name.text);
+    if (parent == seen || parent == plan) {
+      pm_lw_error(lw, PM_E_PLAN, plan->parent.span, "plan `%s` extends itself", parent->name.text);
+      return;
+    }
+    if (depth >= PM_MAX_IMPORT_DEPTH) {
+      pm_lw_error(lw, PM_E_LIMIT, plan->parent.span, "plans extend one another more than %d deep", PM_MAX_IMPORT_DEPTH);
       return;
     }
     plan = parent;
@@ -276,10 +291,16 @@ static void write_text(PmPlan *p, PmPlanText *out) {
 
 void pm_lw_plans(PmLower *lw, PmPlanText *out_text) {
   lw->scope = &lw->main->globals;
+  if (out_text) *out_text = (PmPlanText){0};
+  int32_t n_plans = 0;
   // Plans that are not chosen are checked too: their names and rules, not what they ask for.
   for (int32_t i = 0; i < lw->main->text.items.n; i++) {
     const PmItem *it = &lw->main->text.items.items[i];
     if (it->kind != PM_IT_PLAN) continue;
+    if (n_plans++ == MAX_PLANS) {
+      pm_lw_error(lw, PM_E_LIMIT, it->name.span, "more than %d plans", MAX_PLANS);
+      return;
+    }
     PmPlan *p = PM_NEW(lw->arena, PmPlan);
     p->lw = lw;
     p->name = it->name.text;
@@ -292,7 +313,6 @@ void pm_lw_plans(PmLower *lw, PmPlanText *out_text) {
   }
   PmPlan *p = PM_NEW(lw->arena, PmPlan);
   p->lw = lw;
-  if (out_text) *out_text = (PmPlanText){0};
   if (!choose(p)) return;
   resolve(p, true);
   store(p);

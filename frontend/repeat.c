@@ -125,7 +125,7 @@ static void capture_used(Turn *t, const NameSet *used) {
     PmSym inner = *sym;
     if (inner.var != PM_NONE) {
       capture_var(t, inner.var);
-      inner.val.id = t->frame->var_vals[inner.var];
+      inner.val.id = pm_lw_read_var(t->lw, inner.var);
     } else {
       inner.val.id = add_invariant(t, inner.val.id);
     }

@@ -1,34 +1,8 @@
-// `policy` and `train`: number formats, optimizer, schedule, data.
+// `train`: optimizer, schedule, data.
+#include <math.h>
 #include <string.h>
 
 #include "frontend/lower.h"
-
-static bool is_dtype(const char *name) {
-  return strcmp(name, "f32") == 0 || strcmp(name, "bf16") == 0 || strcmp(name, "f16") == 0;
-}
-
-void pm_lw_policy(PmLower *lw, const PmItem *policy) {
-  static const char *const keys[] = {"compute", "grad", "param", "reduce"};
-  static const char *const dtypes[] = {"bf16", "f16", "f32"};
-  for (int32_t i = 0; i < policy->entries.n; i++) {
-    const PmEntry *e = &policy->entries.items[i];
-    bool known = false;
-    for (int32_t k = 0; k < 4; k++) known = known || strcmp(keys[k], e->key.text) == 0;
-    if (!known) {
-      if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`policy` has no setting `%s`", e->key.text)) {
-        pm_lw_suggest_from(lw, e->key.text, keys, 4, "its settings are");
-      }
-    } else if (e->value->kind != PM_X_NAME || !is_dtype(e->value->name)) {
-      if (pm_lw_error(lw, PM_E_DTYPE, e->value->span, "`policy` takes `f32`, `bf16` or `f16`, not %s",
-                      pm_lw_text(lw, e->value->span)) &&
-          e->value->kind == PM_X_NAME) {
-        pm_lw_suggest(lw, e->value->name, dtypes, 3);
-      }
-    } else if (strcmp(e->value->name, "f32") != 0) {
-      pm_lw_later(lw, e->value->span, pm_arena_printf(lw->arena, "`%s = %s` in `policy`", e->key.text, e->value->name));
-    }
-  }
-}
 
 typedef struct Train {
   PmLower *lw;
@@ -44,16 +18,20 @@ static const PmExpr *setting(const Train *t, const char *key) {
   return pm_lw_setting(t->lw, "train", key, own);
 }
 
+#define MAX_WHOLE (INT64_C(1) << 53)
+enum { N_KEYS = 8 };
+
 static void check_keys(const Train *t) {
-  static const char *const keys[] = {"clip", "data", "lr", "optimizer", "seed", "steps"};
+  static const char *const keys[] = {"clip", "data", "loss_scale", "loss_scale_window",
+                                     "lr",   "optimizer", "seed", "steps"};
   PmLower *lw = t->lw;
   for (int32_t i = 0; i < t->item->entries.n; i++) {
     const PmEntry *e = &t->item->entries.items[i];
     bool known = e->glob.text != NULL;
-    for (int32_t k = 0; k < 6; k++) known = known || strcmp(keys[k], e->key.text) == 0;
+    for (int32_t k = 0; k < N_KEYS; k++) known = known || strcmp(keys[k], e->key.text) == 0;
     if (!known) {
       if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`train` has no setting `%s`", e->key.text)) {
-        pm_lw_suggest_from(lw, e->key.text, keys, 6, "its settings are");
+        pm_lw_suggest_from(lw, e->key.text, keys, N_KEYS, "its settings are");
       }
     }
     for (int32_t k = 0; k < i && known && !e->glob.text; k++) {
@@ -66,7 +44,22 @@ static void check_keys(const Train *t) {
   }
 }
 
-#define MAX_WHOLE (INT64_C(1) << 53)
+// With gradients in f16 the loss is scaled unless the program says otherwise.
+static void loss_scale(const Train *t) {
+  PmLower *lw = t->lw;
+  const PmExpr *scale = setting(t, "loss_scale"), *window = setting(t, "loss_scale_window");
+  lw->m->loss_scale = pm_lw_uses_f16(lw) ? 65536 : 0;
+  lw->m->loss_scale_window = 2000;
+  double s;
+  if (window) pm_lw_eval_whole(lw, window, "`loss_scale_window`", 1, MAX_WHOLE, &lw->m->loss_scale_window);
+  if (!scale || !pm_lw_eval_num(lw, scale, "`loss_scale`", &s)) return;
+  lw->m->loss_scale = s;
+  int e;
+  if (s >= 1 && frexp(s, &e) == 0.5 && e <= 127) return;
+  if (pm_lw_error(lw, PM_E_CONSTANT, scale->span, "`loss_scale` is a power of two, at least 1")) {
+    pm_diag_note(lw->diags, "the loss is multiplied by it and the gradients are divided by it, without rounding");
+  }
+}
 
 static void numbers(const Train *t) {
   PmLower *lw = t->lw;
@@ -233,6 +226,7 @@ void pm_lw_train(PmLower *lw, const PmItem *train) {
   Train t = {lw, train ? train : &none};
   check_keys(&t);
   numbers(&t);
+  loss_scale(&t);
   if (lw->options->steps > 0) lw->m->steps = lw->options->steps;
   if (lw->options->seed >= 0) lw->m->seed = (uint64_t)lw->options->seed;
   const PmExpr *optimizer = setting(&t, "optimizer"), *lr = setting(&t, "lr"), *files = setting(&t, "data");

@@ -19,6 +19,12 @@ PmValueId pm_lw_node(PmLower *lw, PmVal v, PmDtype dtype) {
   return pm_b_cast(&lw->frame->b, v.id, dtype);
 }
 
+PmVal pm_lw_as_float(PmLower *lw, PmVal v, PmDtype dtype) {
+  for (int32_t i = 0; v.kind == PM_V_TUPLE && i < v.n; i++) v.items[i] = pm_lw_as_float(lw, v.items[i], dtype);
+  if (!pm_val_is_data(&v) || !pm_dtype_is_float((PmDtype)pm_val_type(lw, &v)->dtype)) return v;
+  return pm_val_node(pm_lw_node(lw, v, dtype), false);
+}
+
 bool pm_lw_same_axes(const PmType *a, const PmType *b) {
   if (a->rank != b->rank) return false;
   for (int32_t i = 0; i < a->rank; i++) {

@@ -142,6 +142,7 @@ typedef struct PmVar {
   PmInitKind init;
   double init_value;  // PM_INIT_CONST: the value; NORMAL: standard deviation; UNIFORM: half width
   PmVarId owner;      // optimizer state: the parameter it belongs to; else PM_NONE
+  uint8_t grad;       // parameter: PmDtype that its gradient is summed in over ranks; PM_BOOL: that of the variable
   PmFnId update;      // parameter: (value, grad, lr, step, states...) -> (value, states...); else PM_NONE
   PmLoc loc;
 } PmVar;
@@ -216,6 +217,8 @@ typedef struct PmModule {
   PmFnId step;      // the whole step; made by `differentiate`
   PmFnId eval;      // forward only -> logits; made by `differentiate`, PM_NONE when the model names no `logits`
   double clip;      // 0: none
+  double loss_scale;          // where the loss scale starts, a power of two; 0: the loss is not scaled
+  int64_t loss_scale_window;  // steps without overflow after which it doubles
   int64_t steps;
   uint64_t seed;
   PmData data;

@@ -122,11 +122,15 @@ PmVarId pm_module_find_var(const PmModule *m, const char *path) {
 }
 
 PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind) {
+  int32_t number = 1;
+  return pm_module_add_fn_from(m, name, kind, &number);
+}
+
+PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number) {
   const char *base = pm_intern(m->names, name);
   const char *unique = base;
-  for (int32_t k = 2; pm_module_find_fn(m, unique) != PM_NONE; k++) {
-    unique = pm_intern_printf(m->names, "%s.%d", base, k);
-  }
+  if (*number > 1) unique = pm_intern_printf(m->names, "%s.%d", base, *number);
+  while (pm_module_find_fn(m, unique) != PM_NONE) unique = pm_intern_printf(m->names, "%s.%d", base, ++*number);
   m->fns = pm_grow(m->arena, m->fns, m->n_fns, &m->cap_fns, sizeof *m->fns);
   m->fns[m->n_fns] = (PmFn){.name = unique, .kind = kind};
   return m->n_fns++;

@@ -307,6 +307,7 @@ static void print_vars(const PmModule *m, PmBuf *out) {
       pm_buf_putc(out, ')');
     }
     put_key(out, "owner", var_path(m, v->owner));
+    put_key(out, "grad", v->grad == PM_BOOL ? NULL : pm_dtype_text((PmDtype)v->grad));
     put_fn_key(m, "update", v->update, out);
     put_loc(v->loc, out);
     pm_buf_putc(out, '\n');
@@ -372,6 +373,11 @@ static void print_train(const PmModule *m, PmBuf *out) {
   put_fn_key(m, "eval", m->eval, out);
   pm_buf_puts(out, " clip=");
   pm_buf_put_f64(out, m->clip);
+  if (m->loss_scale > 0) {
+    pm_buf_puts(out, " loss_scale=");
+    pm_buf_put_f64(out, m->loss_scale);
+    pm_buf_printf(out, " loss_scale_window=%lld", (long long)m->loss_scale_window);
+  }
   pm_buf_printf(out, " steps=%lld seed=%llu\n", (long long)m->steps, (unsigned long long)m->seed);
 }
 

@@ -1,6 +1,8 @@
 // The reader of the text form: statements of the module. Untrusted input: see text_read_fn.c for functions.
 #include "ir/text_read.h"
 
+#include <string.h>
+
 #include "ir/text.h"
 #include "ir/text_words.h"
 
@@ -60,6 +62,17 @@ static bool read_mesh_line(PmReader *r) {
   return true;
 }
 
+static bool read_float_dtype(PmLexer *x, uint8_t *out) {
+  const char *text;
+  if (!pm_lex_string(x, &text)) return false;
+  for (int32_t d = 0; d < PM_DTYPE_COUNT; d++) {
+    if (!pm_dtype_is_float((PmDtype)d) || strcmp(text, pm_dtype_text((PmDtype)d)) != 0) continue;
+    *out = (uint8_t)d;
+    return true;
+  }
+  return pm_lex_fail(x, "`%s` is no float type", text);
+}
+
 static bool read_var_line(PmReader *r, ModuleRefs *refs) {
   PmLexer *x = &r->x;
   PmModule *m = r->m;
@@ -76,6 +89,7 @@ static bool read_var_line(PmReader *r, ModuleRefs *refs) {
     if (!pm_lex_expect(x, '(') || !pm_lex_f64(x, &v.init_value) || !pm_lex_expect(x, ')')) return false;
   }
   if (pm_lex_key(x, "owner") && !pm_lex_string(x, &ref.owner)) return false;
+  if (pm_lex_key(x, "grad") && !read_float_dtype(x, &v.grad)) return false;
   if (pm_lex_key(x, "update") && !pm_lex_string(x, &ref.update)) return false;
   if (!pm_read_loc(r, &v.loc)) return false;
   if (m->n_vars >= PM_MAX_AXES) return pm_lex_fail(x, "more than %d variables", PM_MAX_AXES);
@@ -190,6 +204,10 @@ static bool read_train_line(PmReader *r, ModuleRefs *refs) {
       pm_lex_string(x, &refs->eval);
     } else if (pm_lex_key(x, "clip")) {
       pm_lex_f64(x, &m->clip);
+    } else if (pm_lex_key(x, "loss_scale")) {
+      pm_lex_f64(x, &m->loss_scale);
+    } else if (pm_lex_key(x, "loss_scale_window")) {
+      pm_lex_i64(x, 1, INT64_MAX, &m->loss_scale_window);
     } else if (pm_lex_key(x, "steps")) {
       pm_lex_i64(x, INT64_MIN, INT64_MAX, &m->steps);
     } else if (pm_lex_key(x, "seed")) {

@@ -50,6 +50,17 @@ static void cut_at(PmSplit *s, int32_t mesh) {
     if (s->mesh[i] == mesh) s->n = i;
 }
 
+// The longest prefix that divides the factor's every dim: `merge` links an axis with its major part, which is smaller.
+static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *fac, PmSplit *s) {
+  for (int32_t i = 0; i < n->n_in + n->n_out; i++) {
+    bool is_in = i < n->n_in;
+    int32_t dim = is_in ? fac->in_dim[i] : fac->out_dim[i - n->n_in];
+    if (dim < 0) continue;
+    const PmType *t = &f->values[is_in ? n->in[i] : n->out + i - n->n_in].type;
+    while (s->n > 0 && pm_axis_size(m, t->dims[dim].axis) % pm_split_parts(m, s) != 0) s->n--;
+  }
+}
+
 static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e, int32_t mesh) {
   int32_t winner = PM_NONE;
   for (int32_t i = 0; i < e->factors.n; i++) {
@@ -73,6 +84,7 @@ PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const Pm
     for (int32_t k = 0; k < n->n_out; k++)
       if (fac->kind == PM_FACTOR_PASS && fac->out_dim[k] >= 0)
         e.split[i] = f->values[n->out + k].type.dims[fac->out_dim[k]].split;
+    cut_to_divide(m, f, n, fac, &e.split[i]);
   }
   for (int32_t mesh = 0; mesh < m->n_mesh; mesh++) settle(m, f, n, &e, mesh);
   for (int32_t i = 0; i < e.factors.n; i++)

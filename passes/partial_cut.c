@@ -8,6 +8,8 @@
 //   gate(v) -> sink (inf) some use of v can never take a partial sum
 #include "passes/partial_cut.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "passes/net_cut.h"
 
@@ -24,6 +26,8 @@ typedef struct Cut {
   bool *source;     // per slot
   bool *blocked;    // per slot: a carried parameter whose turn does not give back a partial
   uint64_t *needs;  // per slot: operands of its node that must be partial with it
+  bool *leads;      // per slot: goes into gradients of parameters only
+  bool *rounded;    // per slot: leads, and is narrow or becomes so before it gets there
   int32_t *vertex;  // per slot
   PmNet net;
 } Cut;
@@ -140,14 +144,63 @@ static void use(Cut *c, int32_t slot, int32_t user) {
   pm_net_edge(&c->net, value_vertex(c, user), value_vertex(c, slot), PM_NET_INF);
 }
 
+static bool is_narrow(PmDtype d) { return d == PM_BF16 || d == PM_F16; }
+
+// The gradient of a parameter, held in a wide type.
+static bool is_gradient(const Cut *c, const PmTreeFn *tf, const PmValue *v) {
+  if (tf->parent != PM_NONE || !v->name || is_narrow((PmDtype)v->type.dtype) || strncmp(v->name, "d(", 2) != 0)
+    return false;
+  size_t n = strlen(v->name);
+  for (PmVarId i = 0; i < c->m->n_vars; i++) {
+    const PmVar *var = &c->m->vars[i];
+    if (var->role == PM_ROLE_PARAM && strlen(var->path) + 3 == n && memcmp(v->name + 2, var->path, n - 3) == 0)
+      return true;
+  }
+  return false;
+}
+
+// Which values of a function only go into the gradients of parameters, by sums and casts. Callers come before.
+static void find_leading(Cut *c, int32_t t) {
+  const PmTreeFn *tf = &c->tree->fns[t];
+  const PmFn *f = pm_fn(c->m, tf->fn);
+  bool *leads = c->leads + pm_slot(tf, 0);
+  for (PmValueId v = 0; v < f->n_values; v++) leads[v] = true;
+  for (int32_t i = 0; i < f->n_results; i++) {
+    const PmTreeFn *caller = tf->parent == PM_NONE ? NULL : &c->tree->fns[tf->parent];
+    const PmNode *n = caller ? &pm_fn(c->m, caller->fn)->nodes[tf->node] : NULL;
+    if (!n || !c->leads[pm_slot(caller, n->out + i)]) leads[f->results[i]] = false;
+  }
+  for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
+    const PmNode *n = &f->nodes[i];
+    for (int32_t k = 0; k < n->n_out; k++)
+      if (is_gradient(c, tf, &f->values[n->out + k])) leads[n->out + k] = true;
+    for (int32_t k = 0; k < n->n_in; k++) {
+      bool hands_on =
+          !is_call(n) && leads[n->out] && c->may[pm_slot(tf, n->out)] && (c->needs[pm_slot(tf, n->out)] >> k & 1);
+      if (!hands_on) leads[n->in[k]] = false;
+    }
+  }
+  bool *rounded = c->rounded + pm_slot(tf, 0);
+  for (PmValueId v = 0; v < f->n_values; v++) rounded[v] = leads[v] && is_narrow((PmDtype)f->values[v].type.dtype);
+  for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
+    const PmNode *n = &f->nodes[i];
+    for (int32_t k = 0; k < n->n_in && !is_call(n); k++)
+      if (leads[n->in[k]] && rounded[n->out]) rounded[n->in[k]] = true;
+  }
+}
+
+// What is still to be rounded on its way to the wide gradient of a parameter costs as much as it would in f32, and a
+// little more: sums over ranks run in the gradient's type, where the gradient is stored.
 static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
   PmType t = pm_fn(c->m, tf->fn)->values[v].type;
   bool scatters = pm_type_uses_mesh(&t, c->mesh);
   for (int32_t d = 0; d < t.rank; d++)
     for (uint8_t i = 0; i < t.dims[d].split.n; i++)
       if (t.dims[d].split.mesh[i] == c->mesh) t.dims[d].split.n = i;
+  bool rounded = c->rounded[pm_slot(tf, v)];
+  if (rounded) t.dtype = PM_F32;
   int64_t bytes = pm_type_local_bytes(c->m, &t);
-  return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes);
+  return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes + rounded);
 }
 
 static void node_uses(Cut *c, const PmTreeFn *tf, const PmFn *f, const PmNode *n) {
@@ -174,6 +227,7 @@ static void call_uses(Cut *c, const PmTreeFn *tf, const PmNode *n) {
 
 static void build_net(Cut *c, int32_t n_may) {
   pm_net_init(&c->net, c->arena, 2 + 2 * n_may);
+  for (int32_t t = 0; t < c->tree->n_fns; t++) find_leading(c, t);
   for (int32_t t = 0; t < c->tree->n_fns; t++) {
     const PmTreeFn *tf = &c->tree->fns[t];
     const PmFn *f = pm_fn(c->m, tf->fn);
@@ -219,6 +273,8 @@ PmPartials pm_partial_cut(PmArena *arena, const PmModule *m, const PmTree *tree)
   c.source = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.blocked = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.needs = PM_NEW_N(arena, uint64_t, tree->n_slots + 1);
+  c.leads = PM_NEW_N(arena, bool, tree->n_slots + 1);
+  c.rounded = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.vertex = PM_NEW_N(arena, int32_t, tree->n_slots + 1);
   for (c.mesh = 0; c.mesh < m->n_mesh; c.mesh++) {
     for (int32_t s = 0; s < tree->n_slots; s++) c.blocked[s] = false;

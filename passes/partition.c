@@ -152,7 +152,21 @@ static uint64_t carriers(const Rebuild *r, const PmNode *n, int32_t mesh) {
   return set;
 }
 
+// A parameter that is stored split and read in a narrower type is cast where it is stored: what is gathered is narrow.
+static bool cast_stored(Rebuild *r, const PmNode *n) {
+  const PmType *stored = n->op == PM_OP_cast ? r->p->stored[pm_slot(r->tf, n->in[0])] : NULL;
+  PmDtype to = (PmDtype)r->old.values[n->out].type.dtype;
+  if (!stored || r->old.values[n->in[0]].def != PM_NONE) return false;
+  if (pm_dtype_bytes(to) >= pm_dtype_bytes((PmDtype)stored->dtype)) return false;
+  PmType given = *stored;
+  given.dtype = (uint8_t)to;
+  PmValueId in = version(r, n->in[0], stored);
+  define(r, n->out, pm_b_node(&r->b, n->op, &n->attr, &in, 1, &given));
+  return true;
+}
+
 static void rebuild_node(Rebuild *r, const PmNode *n) {
+  if (cast_stored(r, n)) return;
   PmExec e = pm_exec_choose(&r->p->scratch, r->p->m, &r->old, n);
   uint32_t carried = mask_of(r, n->out) & ~e.sums;
   PmValueId *in = PM_NEW_N(&r->p->scratch, PmValueId, n->n_in + 1);
@@ -305,7 +319,7 @@ static void rebuild_entry(Partition *p, int32_t t) {
 PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Partition p = {.m = m};
-  pm_arena_init(&p.scratch, 0);
+  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
   p.tree = pm_tree_build(&p.scratch, m);
   pm_regroup_sums(&p.scratch, m, &p.tree);
   flow_stored(&p);

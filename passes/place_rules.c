@@ -50,6 +50,15 @@ static void decide(PmPlaced *p, int32_t dim, PmSplit split, const char *why, int
   p->rule[dim] = (int16_t)rule;
 }
 
+static void note_indivisible(Fate *fate, PmAxisId axis, int32_t mesh, const char *path) {
+  if (fate->bad_axis == PM_NONE) {
+    fate->bad_axis = axis;
+    fate->bad_mesh = mesh;
+    fate->bad_path = path;
+  }
+  fate->n_bad++;
+}
+
 // The rule's target on one dim, greedily: mesh axes that are still free in this value. Notes sizes that do not divide.
 static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int32_t dim, const char *path) {
   const PmRule *rule = &f->m->rules[r];
@@ -69,13 +78,7 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
     free_axis = true;
     if (ways == 1) continue;
     if (size % (parts * ways) != 0) {
-      Fate *fate = &f->fates[r];
-      if (fate->bad_axis == PM_NONE) {
-        fate->bad_axis = t->dims[dim].axis;
-        fate->bad_mesh = mesh;
-        fate->bad_path = path;
-      }
-      fate->n_bad++;
+      note_indivisible(&f->fates[r], t->dims[dim].axis, mesh, path);
       continue;
     }
     parts *= ways;
@@ -84,14 +87,17 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
   if (free_axis) decide(p, dim, split, rule->text, r);
 }
 
-static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p) {
+static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const char *path) {
   const PmRule *rule = &f->m->rules[r];
   f->fates[r].fired = true;
   for (int32_t d = 0; d < t->rank; d++) {
     PmSplit split = {0};
     for (int32_t i = 0; i < rule->n_pin_dims; i++)
       if (rule->pin_dims[i].axis == t->dims[d].axis) split = rule->pin_dims[i].split;
-    decide(p, d, pm_placed_allow(f->m, t, p, d, &split), rule->text, 0);
+    PmSplit got = pm_placed_allow(f->m, t, p, d, &split);
+    if (got.n < split.n && !used_elsewhere(t, p, d, split.mesh[got.n]))
+      note_indivisible(&f->fates[r], t->dims[d].axis, split.mesh[got.n], path);
+    decide(p, d, got, rule->text, 0);
   }
 }
 
@@ -99,7 +105,7 @@ static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p) {
 static void fire(Firing *f, int32_t slot, const PmType *t, PmRole role, const char *path, bool named_only) {
   PmPlaced *p = &f->slots[slot];
   for (int32_t r = 0; r < f->m->n_rules; r++)
-    if (f->m->rules[r].pin && pm_glob_match(f->m->rules[r].pin, path)) fire_pin(f, r, t, p);
+    if (f->m->rules[r].pin && pm_glob_match(f->m->rules[r].pin, path)) fire_pin(f, r, t, p, path);
   for (int32_t r = 0; r < f->m->n_rules; r++) {
     const PmRule *rule = &f->m->rules[r];
     if (rule->pin || !(rule->roles >> role & 1) || (named_only && rule->roles == ALL_ROLES)) continue;
@@ -190,7 +196,10 @@ static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate
   for (int64_t k = 1; k <= axis->size && k <= 4096 && at + 24 < sizeof works; k++)
     if (axis->size % k == 0)
       at += (size_t)snprintf(works + at, sizeof works - at, "%s%lld", at ? ", " : "", (long long)k);
-  pm_diag_help(diags, "%s in {%s}, or write `shard %s -> none` above this line", mesh->name, works, axis->name);
+  if (rule->pin)
+    pm_diag_help(diags, "%s in {%s}, or leave `%s` whole in the pin", mesh->name, works, axis->name);
+  else
+    pm_diag_help(diags, "%s in {%s}, or write `shard %s -> none` above this line", mesh->name, works, axis->name);
 }
 
 static void report_no_axis(const PmModule *m, const PmRule *rule, const PmRuleName *name, PmDiags *diags) {

@@ -50,9 +50,32 @@ static bool is_cheap(const PmNode *node) {
   return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
 }
 
+// A variable of the module is there in the backward anyway: what is cast or broadcast from it need not be saved.
+static bool is_variable(const Close *c, PmValueId param) {
+  const PmValue *v = &c->w->f.values[param];
+  if ((c->w->f.kind != PM_FN_MODEL && c->w->f.kind != PM_FN_BODY) || !v->name) return false;
+  PmVarId var = pm_module_find_var(diff(c)->m, v->name);
+  return var != PM_NONE && diff(c)->m->vars[var].role == PM_ROLE_PARAM;
+}
+
+// Saves the variables that what is made again is made from.
+static void save_variables(Close *c) {
+  bool *need = PM_NEW_N(diff(c)->arena, bool, c->fwd.n_values);
+  for (PmValueId v = 0; v < c->fwd.n_values; v++) need[v] = c->used[v] && !c->saved[v];
+  for (int32_t i = c->fwd.n_nodes - 1; i >= 0; i--) {
+    const PmNode *node = &c->fwd.nodes[i];
+    for (int32_t k = 0; node->n_out == 1 && need[node->out] && k < node->n_in; k++)
+      if (!c->saved[node->in[k]]) need[node->in[k]] = true;
+  }
+  for (PmValueId v = 0; v < c->fwd.n_params; v++) c->saved[v] = c->saved[v] || need[v];
+}
+
 static void find_saved(Close *c) {
   bool *have = PM_NEW_N(diff(c)->arena, bool, c->fwd.n_values);
-  for (PmValueId v = 0; v < c->fwd.n_params; v++) have[v] = c->saved[v] = c->used[v];
+  for (PmValueId v = 0; v < c->fwd.n_params; v++) {
+    c->saved[v] = c->used[v];
+    have[v] = c->used[v] || is_variable(c, v);
+  }
   for (int32_t i = 0; i < c->fwd.n_nodes; i++) {
     const PmNode *node = &c->fwd.nodes[i];
     bool cheap = is_cheap(node);
@@ -62,6 +85,7 @@ static void find_saved(Close *c) {
       have[v] = cheap || c->saved[v];
     }
   }
+  save_variables(c);
 }
 
 // An axis of the repeat's size that `t` does not have. A residual that has the repeat axis itself cannot be stacked

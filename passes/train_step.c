@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "passes/grad.h"
+#include "passes/loss_scale.h"
 
 typedef struct Step {
   PmModule *m;
@@ -14,6 +15,7 @@ typedef struct Step {
   PmValueId *results;
   PmBinding *binds;
   int32_t n_results;
+  PmLossScale scale;
 } Step;
 
 static PmVarId find_step_var(PmModule *m) {
@@ -47,7 +49,7 @@ static void push_result(Step *s, PmValueId v, PmVarId var, const char *report) {
   s->binds[s->n_results++] = (PmBinding){var, report ? pm_intern(s->m->names, report) : NULL};
 }
 
-// Calls the forward and the backward; fills grads and returns the first result of the forward.
+// Calls the forward and the backward; fills grads, scaled as the loss is, and returns the first result of the forward.
 static PmValueId call_model(Step *s, const PmGradPair *p) {
   PmModule *m = s->m;
   const PmFn f = *pm_fn(m, p->use.fn);
@@ -63,7 +65,7 @@ static PmValueId call_model(Step *s, const PmGradPair *p) {
     const PmGradArg *a = &p->args[i];
     PM_ASSERT(a->kind != PM_ARG_ACC, "the model is not a loop");
     if (a->kind == PM_ARG_COT) {
-      args[i] = pm_b_const(&s->b, (PmDtype)pm_b_type(&s->b, first + a->index)->dtype, 1.0);
+      args[i] = pm_loss_scale_seed(&s->scale, &s->b, (PmDtype)pm_b_type(&s->b, first + a->index)->dtype);
     } else {
       args[i] = a->kind == PM_ARG_PARAM ? in[a->index] : first + a->index;
     }
@@ -77,6 +79,7 @@ static PmValueId call_model(Step *s, const PmGradPair *p) {
   for (PmVarId v = 0; v < m->n_vars; v++) {
     if (m->vars[v].role != PM_ROLE_PARAM) continue;
     if (s->grads[v] == PM_NONE) s->grads[v] = pm_b_splat(&s->b, 0.0, &m->vars[v].type);
+    if (m->vars[v].grad != PM_BOOL) s->grads[v] = pm_b_cast(&s->b, s->grads[v], (PmDtype)m->vars[v].grad);
     pm_b_name(&s->b, s->grads[v], pm_intern_printf(m->names, "d(%s)", m->vars[v].path), true);
   }
   return first;
@@ -113,6 +116,13 @@ static PmValueId scaled(Step *s, PmValueId g, PmValueId scale) {
   PmType t = *pm_b_type(&s->b, g);
   PmValueId wide = pm_b_broadcast(&s->b, pm_b_cast(&s->b, scale, (PmDtype)t.dtype), t);
   return pm_b_map2(&s->b, PM_S_mul, g, wide);
+}
+
+// The gradients of the loss itself, in f32.
+static void unscale(Step *s) {
+  for (PmVarId v = 0; v < s->m->n_vars; v++) {
+    if (s->grads[v] != PM_NONE && s->scale.on) s->grads[v] = pm_loss_scale_divide(&s->scale, &s->b, s->grads[v]);
+  }
 }
 
 static bool same_axes(const PmType *a, const PmType *b) {
@@ -170,46 +180,55 @@ static void push_reports(Step *s, const PmGradPair *model, PmValueId first, PmVa
   push_result(s, first, PM_NONE, "loss");
   push_result(s, norm, PM_NONE, "grad_norm");
   push_result(s, lr, PM_NONE, "lr");
+  if (s->scale.on) {
+    push_result(s, s->scale.scale, PM_NONE, "loss_scale");
+    push_result(s, s->scale.skipped, PM_NONE, "skipped");
+  }
   for (int32_t i = 1; i < f.n_results; i++) {
     if (f.result_bind && f.result_bind[i].report) push_result(s, first + i, PM_NONE, f.result_bind[i].report);
   }
   for (PmVarId v = 0; keep_grads && v < s->m->n_vars; v++) {
     if (s->grads[v] == PM_NONE) continue;
-    push_result(s, s->grads[v], PM_NONE, pm_b_value(&s->b, s->grads[v])->name);
+    push_result(s, s->grads[v], PM_NONE, pm_intern_printf(s->m->names, "d(%s)", s->m->vars[v].path));
   }
 }
 
 static PmStatus *build_step(PmModule *m, PmArena *scratch, const PmGradPair *model, bool keep_grads) {
   PmVarId step_var = find_step_var(m);
   Step s = {.m = m, .scratch = scratch};
+  PM_TRY(pm_loss_scale_vars(m, &s.scale));
   s.b = (PmBuilder){m, pm_module_add_fn(m, "step", PM_FN_STEP), {0}};
   s.vars = PM_NEW_N(scratch, PmValueId, m->n_vars);
   s.after = PM_NEW_N(scratch, PmValueId, m->n_vars);
   s.grads = PM_NEW_N(scratch, PmValueId, m->n_vars);
   for (PmVarId v = 0; v < m->n_vars; v++) s.vars[v] = s.after[v] = s.grads[v] = PM_NONE;
-  int32_t max_results = 2 * m->n_vars + 3 + pm_fn(m, model->use.fn)->n_results;
+  int32_t max_results = 2 * m->n_vars + 5 + pm_fn(m, model->use.fn)->n_results;
   s.results = PM_NEW_N(scratch, PmValueId, max_results);
   s.binds = PM_NEW_N(m->arena, PmBinding, max_results);
   add_params(&s);
+  pm_loss_scale_read(&s.scale, s.vars);
   PmValueId first = call_model(&s, model);
-  PmValueId norm = grad_norm(&s);
+  PmValueId norm = pm_loss_scale_judge(&s.scale, &s.b, grad_norm(&s));
+  unscale(&s);
   PmValueId scale = clip_scale(&s, norm);
   const PmFn schedule = *pm_fn(m, m->schedule);
   if (schedule.n_params != 1 || schedule.n_results != 1 || schedule.values[0].type.rank != 0) {
     return PM_STATUS(PM_ERR_INPUT, "`%s` is not a schedule: one step number in, one learning rate out", schedule.name);
   }
-  PmValueId step = s.vars[step_var];
+  PmValueId step = pm_loss_scale_step(&s.scale, &s.b, s.vars[step_var]);
   PmValueId at = pm_b_cast(&s.b, step, (PmDtype)schedule.values[0].type.dtype);
   PmValueId lr = pm_b_call(&s.b, m->schedule, &at, 1);
   for (PmVarId v = 0; v < m->n_vars; v++) {
     if (m->vars[v].role == PM_ROLE_PARAM) PM_TRY(call_update(&s, v, scaled(&s, s.grads[v], scale), lr, step));
   }
-  for (PmVarId v = 0; v < m->n_vars; v++) {
-    if (m->vars[v].role == PM_ROLE_PARAM) push_result(&s, s.after[v], v, NULL);
-  }
-  for (PmVarId v = 0; v < m->n_vars; v++) {
-    if (m->vars[v].role != PM_ROLE_STATE) continue;
-    push_result(&s, s.after[v] != PM_NONE ? s.after[v] : s.vars[v], v, NULL);
+  pm_loss_scale_update(&s.scale, &s.b, m->loss_scale_window, s.after);
+  static const PmRole kept[] = {PM_ROLE_PARAM, PM_ROLE_STATE};
+  for (int32_t r = 0; r < 2; r++) {
+    for (PmVarId v = 0; v < m->n_vars; v++) {
+      if (m->vars[v].role != kept[r]) continue;
+      PmValueId after = s.after[v] != PM_NONE ? s.after[v] : s.vars[v];
+      push_result(&s, pm_loss_scale_choose(&s.scale, &s.b, v, after, s.vars[v]), v, NULL);
+    }
   }
   push_reports(&s, model, first, norm, lr, keep_grads);
   pm_b_results(&s.b, s.results, s.n_results);

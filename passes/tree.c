@@ -15,8 +15,8 @@ static int32_t entry_fns(const PmModule *m, PmFnId out[2]) {
   return n;
 }
 
-static PmFnId clone_fn(PmModule *m, PmFnId from) {
-  PmFnId id = pm_module_add_fn(m, pm_fn(m, from)->name, pm_fn(m, from)->kind);
+static PmFnId clone_fn(PmModule *m, PmFnId from, int32_t *number) {
+  PmFnId id = pm_module_add_fn_from(m, pm_fn(m, from)->name, pm_fn(m, from)->kind, number);
   const PmFn *src = pm_fn(m, from);
   PmFn *dst = pm_fn(m, id);
   const char *name = dst->name;
@@ -37,27 +37,27 @@ static PmFnId clone_fn(PmModule *m, PmFnId from) {
   return id;
 }
 
-// Depth first in node order; `used` holds one mark a function that already has its caller.
-static void specialise_fn(PmModule *m, PmFnId fn, bool **used, int32_t *cap) {
+// Depth first in node order. uses: by function, 0 before it has a caller, then the number of its newest clone.
+static void specialise_fn(PmModule *m, PmFnId fn, int32_t **uses, int32_t *cap) {
   for (int32_t i = 0; i < pm_fn(m, fn)->n_nodes; i++) {
     if (!is_call(&pm_fn(m, fn)->nodes[i])) continue;
     PmFnId callee = pm_fn(m, fn)->nodes[i].attr.callee;
-    if ((*used)[callee]) {
-      callee = clone_fn(m, callee);
+    if ((*uses)[callee]) {
+      callee = clone_fn(m, callee, &(*uses)[callee]);
       pm_fn(m, fn)->nodes[i].attr.callee = callee;
-      while (*cap < m->n_fns) *used = pm_grow(m->arena, *used, *cap, cap, sizeof **used);
+      while (*cap < m->n_fns) *uses = pm_grow(m->arena, *uses, *cap, cap, sizeof **uses);
     }
-    (*used)[callee] = true;
-    specialise_fn(m, callee, used, cap);
+    (*uses)[callee] = 1;
+    specialise_fn(m, callee, uses, cap);
   }
 }
 
 void pm_specialise(PmModule *m) {
   int32_t cap = m->n_fns;
-  bool *used = PM_NEW_N(m->arena, bool, cap + 1);
+  int32_t *uses = PM_NEW_N(m->arena, int32_t, cap + 1);
   PmFnId entries[2];
   int32_t n = entry_fns(m, entries);
-  for (int32_t i = 0; i < n; i++) specialise_fn(m, entries[i], &used, &cap);
+  for (int32_t i = 0; i < n; i++) specialise_fn(m, entries[i], &uses, &cap);
 }
 
 static void visit(PmArena *arena, const PmModule *m, PmTree *tree, int32_t *cap, PmFnId fn, int32_t parent,

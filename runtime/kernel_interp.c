@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/half.h"
 
 #define PARTIALS 32
 #define STACK_VALUES 2048
@@ -71,6 +72,12 @@ static void do_LOAD(Run *r, const PmInstr *in, Value *out) {
   const char *from = place(r, in);
   *out = (Value){.d = 0};
   if (!from) return;
+  uint16_t half;
+  if (pm_kdtype_is_half(in->dtype)) {
+    memcpy(&half, from, sizeof half);
+    out->f = in->dtype == PM_K_BF16 ? pm_bf16_to_f32(half) : pm_f16_to_f32(half);
+    return;
+  }
   memcpy(out, from, (size_t)pm_kdtype_bytes(in->dtype));
   if (in->dtype == PM_K_BOOL) out->b = out->b != 0;
 }
@@ -78,7 +85,14 @@ static void do_LOAD(Run *r, const PmInstr *in, Value *out) {
 static void do_STORE(Run *r, const PmInstr *in, Value *out) {
   (void)out;
   char *to = place(r, in);
-  if (to) memcpy(to, &r->values[in->a], (size_t)pm_kdtype_bytes(in->dtype));
+  if (!to) return;
+  if (pm_kdtype_is_half(in->dtype)) {
+    double v = (double)r->values[in->a].f;
+    uint16_t half = in->dtype == PM_K_BF16 ? pm_bf16_from(v) : pm_f16_from(v);
+    memcpy(to, &half, sizeof half);
+    return;
+  }
+  memcpy(to, &r->values[in->a], (size_t)pm_kdtype_bytes(in->dtype));
 }
 
 static void sum_into(PmKDtype dtype, Value *to, const Value *v) {
@@ -132,7 +146,7 @@ static void do_ACC_MAX(Run *r, const PmInstr *in, Value *out) { accumulate(r, in
 
 static void do_CVT(Run *r, const PmInstr *in, Value *out) {
   const Value *a = &r->values[in->a];
-  PmKDtype from = r->k->instrs[in->a].dtype;
+  PmKDtype from = pm_kdtype_value(r->k->instrs[in->a].dtype);
   uint8_t op = r->k->instrs[in->a].op;
   if (op >= PM_I_CMP_EQ && op <= PM_I_CMP_LE) from = PM_K_BOOL;
   if (from == PM_K_I32 && in->dtype == PM_K_I32) {
@@ -146,6 +160,14 @@ static void do_CVT(Run *r, const PmInstr *in, Value *out) {
   if (in->dtype == PM_K_I32) out->i = truncated(v);
   if (in->dtype == PM_K_BOOL) out->b = v != 0;
 }
+
+static double float_operand(const Run *r, const PmInstr *in) {
+  const Value *a = &r->values[in->a];
+  return r->k->instrs[in->a].dtype == PM_K_F64 ? a->d : (double)a->f;
+}
+
+static void do_ROUND_BF16(Run *r, const PmInstr *in, Value *out) { out->f = pm_bf16_round(float_operand(r, in)); }
+static void do_ROUND_F16(Run *r, const PmInstr *in, Value *out) { out->f = pm_f16_round(float_operand(r, in)); }
 
 // Defines do_NAME by one expression a dtype, over A, B, C of that dtype.
 #define ARITHMETIC(NAME, f32, f64, i32)                          \

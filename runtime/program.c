@@ -46,13 +46,14 @@ int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank) {
 }
 
 int64_t pm_kdtype_bytes(PmKDtype d) {
-  static const int8_t bytes[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8};
+  static const int8_t bytes[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8, [PM_K_BF16] = 2, [PM_K_F16] = 2};
   PM_ASSERT((unsigned)d < PM_K_DTYPE_COUNT, "dtype %d", (int)d);
   return bytes[d];
 }
 
 const char *pm_kdtype_text(PmKDtype d) {
-  static const char *const text[] = {[PM_K_BOOL] = "bool", [PM_K_I32] = "i32", [PM_K_F32] = "f32", [PM_K_F64] = "f64"};
+  static const char *const text[] = {[PM_K_BOOL] = "bool", [PM_K_I32] = "i32",   [PM_K_F32] = "f32",
+                                     [PM_K_F64] = "f64",   [PM_K_BF16] = "bf16", [PM_K_F16] = "f16"};
   PM_ASSERT((unsigned)d < PM_K_DTYPE_COUNT, "dtype %d", (int)d);
   return text[d];
 }

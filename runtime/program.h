@@ -23,7 +23,11 @@
 #define PM_PROGRAM_MAX_MESH 16
 #define PM_ARENA_ALIGN 64       // every buffer starts at a multiple
 
-typedef enum PmKDtype { PM_K_BOOL, PM_K_I32, PM_K_F32, PM_K_F64, PM_K_DTYPE_COUNT } PmKDtype;  // 1, 4, 4, 8 bytes
+typedef enum PmKDtype {
+  PM_K_BOOL, PM_K_I32, PM_K_F32, PM_K_F64,  // 1, 4, 4, 8 bytes
+  PM_K_BF16, PM_K_F16,                      // 2 bytes: in memory only. A load of one gives f32, a store rounds f32 to it
+  PM_K_DTYPE_COUNT
+} PmKDtype;
 
 // ---- kernels -------------------------------------------------------------------------------------------------------
 // A kernel is one loop nest. `n_outer` outer axes run outermost first; the body is straight-line code in SSA form (the
@@ -49,7 +53,7 @@ typedef enum PmInstrOp {
 
 typedef struct PmInstr {
   uint8_t op;     // PmInstrOp
-  uint8_t dtype;  // PmKDtype of the value (CMP_*: of the operands; the value is bool)
+  uint8_t dtype;  // PmKDtype of the value (CMP_*: of the operands, the value is bool; LOAD, STORE: of the argument)
   int16_t arg;    // LOAD, STORE*: argument; PARAM: scalar; LOOP, INDEX: axis
   int32_t a, b, c;  // operand values (instruction numbers), -1 if absent. STORE*: a is the value stored
   double number;    // CONST
@@ -241,6 +245,9 @@ int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank);
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d);
 int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank);
 int64_t pm_kdtype_bytes(PmKDtype d);
+static inline bool pm_kdtype_is_half(PmKDtype d) { return d == PM_K_BF16 || d == PM_K_F16; }
+// The dtype of a value that memory holds as d.
+static inline PmKDtype pm_kdtype_value(PmKDtype d) { return pm_kdtype_is_half(d) ? PM_K_F32 : d; }
 const char *pm_kdtype_text(PmKDtype d);
 const char *pm_instr_text(PmInstrOp op);
 int32_t pm_instr_n_in(PmInstrOp op);

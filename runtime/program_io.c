@@ -14,7 +14,7 @@ static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_sca
 static const char *const reduce_words[] = {"sum", "max"};
 static const char *const role_words[] = {"param", "state", "input", "step"};
 static const char *const init_words[] = {"none", "const", "normal", "uniform"};
-static const char *const dtype_words[] = {"bool", "i32", "f32", "f64"};
+static const char *const dtype_words[] = {"bool", "i32", "f32", "f64", "bf16", "f16"};
 static const char *const owner_words[] = {"param", "state", "grad", "act", "input", "table", "comm", "scratch"};
 static const char *const instr_words[] = {
 #define INSTR(name, text, n_in, what) text,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/half.h"
 #include "base/philox.h"
 #include "runtime/executor.h"
 #include "runtime/slices.h"
@@ -163,6 +164,8 @@ static DrawFn *const draw_fns[PM_VAR_INIT_COUNT] = {
 static void store(PmKDtype dtype, char *at, int64_t i, double v) {
   if (dtype == PM_K_F32) ((float *)at)[i] = (float)v;
   if (dtype == PM_K_F64) ((double *)at)[i] = v;
+  if (dtype == PM_K_BF16) ((uint16_t *)at)[i] = pm_bf16_from(v);
+  if (dtype == PM_K_F16) ((uint16_t *)at)[i] = pm_f16_from(v);
   if (dtype == PM_K_I32) ((int32_t *)at)[i] = (int32_t)v;
   if (dtype == PM_K_BOOL) at[i] = v != 0;
 }

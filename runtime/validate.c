@@ -100,7 +100,7 @@ static PmStatus *check_vars(const PmProgram *p) {
     if (v->role >= PM_VAR_ROLE_COUNT || v->init >= PM_VAR_INIT_COUNT || v->index_size < 0) {
       return PM_BAD("`%s` is malformed", v->path);
     }
-    bool real = v->dtype == PM_K_F32 || v->dtype == PM_K_F64;
+    bool real = v->dtype != PM_K_BOOL && v->dtype != PM_K_I32;
     if (v->init > PM_VAR_INIT_CONST && !real)
       return PM_BAD("`%s`: random values of a dtype without fractions", v->path);
     if (v->role == PM_VAR_STEP && v->rank != 0) return PM_BAD("`%s`: the step counter is no scalar", v->path);

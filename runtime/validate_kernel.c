@@ -11,7 +11,8 @@
 #include "base/checked.h"
 #include "runtime/validate.h"
 
-#define ANY 0xff      // every dtype
+#define ANY 0x0f      // every dtype of a value
+#define STORED 0x3f   // every dtype in memory
 #define PAIR_WORK 64  // of comparing two accesses; looking at an instruction is 1
 
 typedef struct OpRule {
@@ -30,8 +31,8 @@ static const OpRule rules[PM_INSTR_COUNT] = {
     [PM_I_CONST] = {ANY, true, false},
     [PM_I_INDEX] = {INTS, true, false},
     [PM_I_PARAM] = {INTS, true, false},
-    [PM_I_LOAD] = {ANY, true, false},
-    [PM_I_STORE] = {ANY, false, false},
+    [PM_I_LOAD] = {STORED, true, false},
+    [PM_I_STORE] = {STORED, false, false},
     [PM_I_STORE_ADD] = {NUMBERS, false, false},
     [PM_I_LOOP] = {ANY, false, false},
     [PM_I_END] = {ANY, false, false},
@@ -70,12 +71,15 @@ static const OpRule rules[PM_INSTR_COUNT] = {
     [PM_I_CALL_POW] = {BIT(PM_K_F64), true, true},
     [PM_I_CALL_SIN] = {BIT(PM_K_F64), true, true},
     [PM_I_CALL_TANH] = {BIT(PM_K_F64), true, true},
+    [PM_I_ROUND_BF16] = {BIT(PM_K_F32), true, false},
+    [PM_I_ROUND_F16] = {BIT(PM_K_F32), true, false},
 };
 
 static bool is_compare(uint8_t op) { return op >= PM_I_CMP_EQ && op <= PM_I_CMP_LE; }
 static bool is_acc(uint8_t op) { return op == PM_I_ACC_SUM || op == PM_I_ACC_MAX; }
 static bool is_access(uint8_t op) { return op == PM_I_LOAD || op == PM_I_STORE || op == PM_I_STORE_ADD; }
-static PmKDtype value_dtype(const PmInstr *in) { return is_compare(in->op) ? PM_K_BOOL : (PmKDtype)in->dtype; }
+static PmKDtype value_dtype(const PmInstr *in) { return is_compare(in->op) ? PM_K_BOOL : pm_kdtype_value(in->dtype); }
+static bool is_round(uint8_t op) { return op == PM_I_ROUND_BF16 || op == PM_I_ROUND_F16; }
 
 typedef struct Checker {
   const PmKernel *k;
@@ -193,7 +197,9 @@ static PmStatus *check_instr(Checker *c, int32_t at) {
       continue;
     }
     bool condition = in->op == PM_I_SELECT && i == 0;
-    PmKDtype want = condition ? PM_K_BOOL : (PmKDtype)in->dtype;
+    PmKDtype want = condition ? PM_K_BOOL : pm_kdtype_value(in->dtype);
+    if (is_round(in->op) && operands[i] >= 0 && operands[i] < at && value_dtype(&k->instrs[operands[i]]) == PM_K_F64)
+      want = PM_K_F64;
     if (in->op == PM_I_BITCAST) want = in->dtype == PM_K_F32 ? PM_K_I32 : PM_K_F32;
     PM_TRY(check_operand(c, at, operands[i], want, in->op == PM_I_CVT));
   }

@@ -11,7 +11,15 @@ static const char *const kind_texts[PM_CMP_COUNT] = {
     [PM_CMP_STATE] = "updated state",   [PM_CMP_LOGITS] = "logits",
 };
 
-double pm_compare_bound(const PmCompare *c, PmCompareKind kind) { return kind == PM_CMP_INITIAL ? 0 : c->bound; }
+// With a 16-bit format one value that rounds the other way moves by two units, and so does what it is passed on to; a
+// few such lie between a weight and its gradient. Losses and norms are sums of many, in f32.
+double pm_compare_bound(const PmCompare *c, PmCompareKind kind) {
+  if (kind == PM_CMP_INITIAL) return 0;
+  bool sums = kind == PM_CMP_LOSS || kind == PM_CMP_GRAD_NORM,
+       values = kind == PM_CMP_GRADIENT || kind == PM_CMP_LOGITS;
+  double coarse = sums ? c->unit / 2 : values || kind == PM_CMP_REPORT ? 8 * c->unit : 0;
+  return coarse > c->bound ? coarse : c->bound;
+}
 
 void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType *type, const double *a,
                 const double *b, int64_t n, double floor) {

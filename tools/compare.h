@@ -31,6 +31,7 @@ typedef struct PmCompare {
   const PmModule *m;  // of the types
   int64_t step;
   double bound;
+  double unit;  // the coarsest rounding of what is computed, where that is a 16-bit format's; else 0
   PmWorst worst[PM_CMP_COUNT];
 } PmCompare;
 

@@ -54,7 +54,7 @@ static int finish(PmTool *t, PmStatus *st) {
 
 int main(int argc, char **argv) {
   PmTool t = {.opt = {.diagnostics = "text"}};
-  pm_arena_init(&t.arena, 0);
+  pm_arena_init(&t.arena, PM_MAX_COMPILE_BYTES);
   bool done = false;
   PmStatus *st = pm_options_parse(&t.arena, argc, argv, &t.opt, &done);
   if (!st && !done) {

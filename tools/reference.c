@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/half.h"
 
 static PmTensor tensor_of(const PmReference *r, PmVarId var) {
   return (PmTensor){.type = r->m->vars[var].type, .n = r->elements[var], .ranks = 1, .data = r->vars[var]};
@@ -32,6 +33,19 @@ const PmTensor *pm_reference_report(const PmReference *r, const char *name) {
   return NULL;
 }
 
+const PmTensor *pm_reference_result(const PmReference *r, PmVarId var) {
+  const PmFn *f = pm_fn(r->m, r->m->step);
+  for (int32_t i = 0; r->results && i < f->n_results; i++) {
+    if (f->result_bind[i].var == var) return &r->results[i];
+  }
+  return NULL;
+}
+
+bool pm_reference_skipped(const PmReference *r) {
+  const PmTensor *t = pm_reference_report(r, "skipped");
+  return t && t->data[0] != 0;
+}
+
 void pm_reference_advance(PmReference *r) {
   const PmFn *f = pm_fn(r->m, r->m->step);
   for (int32_t i = 0; r->results && i < f->n_results; i++) {
@@ -58,7 +72,22 @@ static double clip_scale(const PmModule *m, double norm) {
   return ratio < 1 ? (double)ratio : 1;
 }
 
-static double rounded(PmDtype dtype, double v) { return dtype == PM_F32 ? (double)(float)v : v; }
+static double rounded(PmDtype dtype, double v) {
+  if (dtype == PM_BF16) return (double)pm_bf16_round(v);
+  if (dtype == PM_F16) return (double)pm_f16_round(v);
+  return dtype == PM_F32 ? (double)(float)v : v;
+}
+
+static const PmType *gradient_param(const PmReference *r, PmVarId var) {
+  const PmFn *f = pm_fn(r->declared, r->declared->vars[var].update);
+  return &f->values[1].type;
+}
+
+// The dtype that the training step holds the gradient in when it clips.
+static PmDtype gradient_dtype(const PmModule *m, PmVarId var) {
+  PmDtype d = m->vars[var].grad != PM_BOOL ? (PmDtype)m->vars[var].grad : (PmDtype)m->vars[var].type.dtype;
+  return m->loss_scale > 0 && d < PM_F32 ? PM_F32 : d;
+}
 
 static PmTensor scalar_of(PmReference *r, const PmType *type, double v) {
   PmTensor t = pm_tensor_new(&r->scratch, r->declared, type);
@@ -87,17 +116,32 @@ static PmStatus *run_update(PmReference *r, PmVarId var, PmTensor grad, double l
 }
 
 static double current_step(const PmReference *r) {
+  PmVarId taken = pm_module_find_var(r->m, "step/taken");
+  if (r->m->loss_scale > 0 && taken != PM_NONE) return r->vars[taken][0] + 1;
   for (PmVarId v = 0; v < r->m->n_vars; v++) {
     if (r->m->vars[v].role == PM_ROLE_STEP) return r->vars[v][0];
   }
   return 1;
 }
 
+// A step that is skipped: the variable and its states as they are.
+static PmStatus *keep(PmReference *r, PmVarId var, PmTensor **out) {
+  const PmModule *m = r->declared;
+  *out = PM_NEW_N(&r->scratch, PmTensor, m->n_vars + 1);
+  (*out)[0] = tensor_of(r, var);
+  int32_t n = 1;
+  for (PmVarId v = 0; v < m->n_vars; v++) {
+    if (m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var) (*out)[n++] = tensor_of(r, v);
+  }
+  return NULL;
+}
+
 PmStatus *pm_reference_update(PmReference *r, PmVarId var, const double *grad, double norm, double lr, PmTensor **out) {
-  const PmType *type = &r->m->vars[var].type;
-  PmTensor g = pm_tensor_new(&r->scratch, r->declared, type);
-  double scale = clip_scale(r->m, norm);
-  for (int64_t i = 0; i < g.n; i++) g.data[i] = rounded((PmDtype)type->dtype, grad[i] * scale);
+  if (r->m->loss_scale > 0 && !isfinite(norm)) return keep(r, var, out);
+  PmTensor g = pm_tensor_new(&r->scratch, r->declared, gradient_param(r, var));
+  PmDtype dtype = gradient_dtype(r->m, var);
+  double scale = rounded(dtype, clip_scale(r->m, norm));
+  for (int64_t i = 0; i < g.n; i++) g.data[i] = rounded(dtype, grad[i] * scale);
   return run_update(r, var, g, lr, current_step(r), false, out);
 }
 
@@ -107,8 +151,8 @@ static PmStatus *find_degrees(PmReference *r, PmVarId var) {
   if (m->vars[var].update == PM_NONE) return NULL;
   pm_arena_reset(&r->scratch);
   PmTensor *once, *twice;
-  PM_TRY(run_update(r, var, scalar_of(r, &m->vars[var].type, 1), 0, 1, true, &once));
-  PM_TRY(run_update(r, var, scalar_of(r, &m->vars[var].type, 2), 0, 1, true, &twice));
+  PM_TRY(run_update(r, var, scalar_of(r, gradient_param(r, var), 1), 0, 1, true, &once));
+  PM_TRY(run_update(r, var, scalar_of(r, gradient_param(r, var), 2), 0, 1, true, &twice));
   int32_t n = 1;
   for (PmVarId v = 0; v < m->n_vars; v++) {
     if (m->vars[v].role != PM_ROLE_STATE || m->vars[v].owner != var) continue;

@@ -26,6 +26,9 @@ void pm_reference_deinit(PmReference *r);
 PM_MUST_CHECK PmStatus *pm_reference_step(PmReference *r);
 // A report of the newest step, or NULL.
 const PmTensor *pm_reference_report(const PmReference *r, const char *name);
+// What the newest step made of a variable, or NULL; whether it skipped the update (loss scaling).
+const PmTensor *pm_reference_result(const PmReference *r, PmVarId var);
+bool pm_reference_skipped(const PmReference *r);
 // Takes over the variables that the newest step computed.
 void pm_reference_advance(PmReference *r);
 // The eval entry on the current variables; *out_logits is of the scratch arena. NULL tensor data without an eval.

@@ -81,6 +81,12 @@ LLVMValueRef pm_llvm_operand(const PmLlvmEmit *e, int32_t operand, int32_t lanes
 // Every instruction but LOAD, STORE*, LOOP, END, ACC_*.
 LLVMValueRef pm_llvm_op(const PmLlvmEmit *e, int32_t i);
 
+// ---- llvm_half.c
+// The 16 bits of a float (f32, f64) rounded to a half dtype, the f32 of such bits, and both at once.
+LLVMValueRef pm_llvm_pack(const PmLlvmEmit *e, PmKDtype half, LLVMValueRef v, int32_t lanes);
+LLVMValueRef pm_llvm_unpack(const PmLlvmEmit *e, PmKDtype half, LLVMValueRef bits, int32_t lanes);
+LLVMValueRef pm_llvm_round(const PmLlvmEmit *e, PmKDtype half, LLVMValueRef v, int32_t lanes);
+
 // ---- llvm_memory.c
 // The address of each access while no axis is open.
 void pm_llvm_places_begin(PmLlvmEmit *e);

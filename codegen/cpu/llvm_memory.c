@@ -2,21 +2,23 @@
 
 #include "codegen/cpu/llvm_emit.h"
 
-static const unsigned ALIGN[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8};
+static const unsigned ALIGN[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8, [PM_K_BF16] = 2, [PM_K_F16] = 2};
 
-// In memory a bool is a byte.
+// In memory a bool is a byte, and a half float 16 bits.
 static LLVMTypeRef memory_type(const PmLlvmEmit *e, PmKDtype d, int32_t lanes) {
-  if (d != PM_K_BOOL) return pm_llvm_type(e, d, lanes);
-  LLVMTypeRef byte = LLVMInt8TypeInContext(e->ctx);
-  return lanes == 1 ? byte : LLVMVectorType(byte, (unsigned)lanes);
+  if (d != PM_K_BOOL && !pm_kdtype_is_half(d)) return pm_llvm_type(e, d, lanes);
+  LLVMTypeRef one = d == PM_K_BOOL ? LLVMInt8TypeInContext(e->ctx) : LLVMInt16TypeInContext(e->ctx);
+  return lanes == 1 ? one : LLVMVectorType(one, (unsigned)lanes);
 }
 
-static LLVMValueRef from_memory(const PmLlvmEmit *e, PmKDtype d, LLVMValueRef v) {
+static LLVMValueRef from_memory(const PmLlvmEmit *e, PmKDtype d, LLVMValueRef v, int32_t lanes) {
+  if (pm_kdtype_is_half(d)) return pm_llvm_unpack(e, d, v, lanes);
   if (d != PM_K_BOOL) return v;
   return LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
 }
 
 static LLVMValueRef to_memory(const PmLlvmEmit *e, PmKDtype d, LLVMValueRef v, int32_t lanes) {
+  if (pm_kdtype_is_half(d)) return pm_llvm_pack(e, d, v, lanes);
   return d == PM_K_BOOL ? LLVMBuildZExt(e->b, v, memory_type(e, d, lanes), "") : v;
 }
 
@@ -134,12 +136,12 @@ LLVMValueRef pm_llvm_load(PmLlvmEmit *e, int32_t i) {
   const PmInstr *in = &e->k->instrs[i];
   const PmKDtype d = (PmKDtype)in->dtype;
   const int32_t lanes = pm_llvm_lanes(e, i);
-  if (lanes == 1) return from_memory(e, d, lane_load(e, i, 0));
-  if (lane_stride(e, in) == 1 && !dyn_varies(e, in)) return from_memory(e, d, strip_load_at(e, i));
+  if (lanes == 1) return from_memory(e, d, lane_load(e, i, 0), 1);
+  if (lane_stride(e, in) == 1 && !dyn_varies(e, in)) return from_memory(e, d, strip_load_at(e, i), lanes);
   LLVMValueRef v = LLVMConstNull(memory_type(e, d, lanes));
   for (int32_t l = 0; l < e->active; l++)
     v = LLVMBuildInsertElement(e->b, v, lane_load(e, i, l), lane_number(e, l), "");
-  return from_memory(e, d, v);
+  return from_memory(e, d, v, lanes);
 }
 
 static void store_one(const PmLlvmEmit *e, const PmInstr *in, LLVMValueRef v, LLVMValueRef at, bool strip) {

@@ -5,7 +5,7 @@
 #include "codegen/cpu/llvm_emit.h"
 
 static PmKDtype value_dtype(const PmInstr *in) {
-  return in->op >= PM_I_CMP_EQ && in->op <= PM_I_CMP_LE ? PM_K_BOOL : (PmKDtype)in->dtype;
+  return in->op >= PM_I_CMP_EQ && in->op <= PM_I_CMP_LE ? PM_K_BOOL : pm_kdtype_value((PmKDtype)in->dtype);
 }
 
 static bool is_float(PmKDtype d) { return d == PM_K_F32 || d == PM_K_F64; }
@@ -164,6 +164,8 @@ LLVMValueRef pm_llvm_op(const PmLlvmEmit *e, int32_t i) {
     case PM_I_INDEX: return lane_index(e, in, lanes);
     case PM_I_PARAM: return param(e, in);
     case PM_I_CVT: return convert(e, value_dtype(&e->k->instrs[in->a]), (PmKDtype)in->dtype, v[0], lanes);
+    case PM_I_ROUND_BF16: return pm_llvm_round(e, PM_K_BF16, v[0], lanes);
+    case PM_I_ROUND_F16: return pm_llvm_round(e, PM_K_F16, v[0], lanes);
     case PM_I_ADD: return real ? LLVMBuildFAdd(e->b, v[0], v[1], "") : LLVMBuildAdd(e->b, v[0], v[1], "");
     case PM_I_SUB: return real ? LLVMBuildFSub(e->b, v[0], v[1], "") : LLVMBuildSub(e->b, v[0], v[1], "");
     case PM_I_MUL: return real ? LLVMBuildFMul(e->b, v[0], v[1], "") : LLVMBuildMul(e->b, v[0], v[1], "");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/half.h"
 #include "runtime/comm.h"
 #include "runtime/futex.h"
 
@@ -157,6 +158,8 @@ static PmStatus *meet(World *w, Group *g, int32_t me) {
 // ---- computing -----------------------------------------------------------------------------------------------------
 typedef void CombineFn(void *into, const void *from, int64_t n);
 
+static bool larger(float a, float b) { return isnan(a) || a > b; }
+
 // Over elements of type T: a op= b.
 #define COMBINE(name, T, expr)                                \
   static void name(void *into, const void *from, int64_t n) { \
@@ -168,14 +171,33 @@ COMBINE(sum_i32, uint32_t, a[i] + b[i])
 COMBINE(sum_f32, float, a[i] + b[i])
 COMBINE(sum_f64, double, a[i] + b[i])
 COMBINE(max_i32, int32_t, a[i] > b[i] ? a[i] : b[i])
-COMBINE(max_f32, float, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
+COMBINE(max_f32, float, larger(a[i], b[i]) ? a[i] : b[i])
 COMBINE(max_f64, double, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
+
+COMBINE(max_bf16, uint16_t, larger(pm_bf16_to_f32(a[i]), pm_bf16_to_f32(b[i])) ? a[i] : b[i])
+COMBINE(max_f16, uint16_t, larger(pm_f16_to_f32(a[i]), pm_f16_to_f32(b[i])) ? a[i] : b[i])
 
 static CombineFn *const combine_fns[PM_K_DTYPE_COUNT][2] = {
     [PM_K_I32] = {sum_i32, max_i32},
     [PM_K_F32] = {sum_f32, max_f32},
     [PM_K_F64] = {sum_f64, max_f64},
+    [PM_K_BF16] = {NULL, max_bf16},
+    [PM_K_F16] = {NULL, max_f16},
 };
+
+typedef float WidenFn(uint16_t bits);
+typedef uint16_t NarrowFn(double v);
+
+// A sum of half floats is taken in f32, in member order, and rounded once.
+static void sum_halves(const Group *g, PmKDtype dtype, int64_t from, int64_t n, uint16_t *out) {
+  WidenFn *widen = dtype == PM_K_BF16 ? pm_bf16_to_f32 : pm_f16_to_f32;
+  NarrowFn *narrow = dtype == PM_K_BF16 ? pm_bf16_from : pm_f16_from;
+  for (int64_t i = 0; i < n; i++) {
+    float sum = widen(((const uint16_t *)(const void *)(g->slots[0].call.src + from))[i]);
+    for (int32_t k = 1; k < g->n; k++) sum += widen(((const uint16_t *)(const void *)(g->slots[k].call.src + from))[i]);
+    out[i] = narrow((double)sum);
+  }
+}
 
 // Reduces bytes [from, from + bytes) of all sources into the results of members [first, first + n_dst) at `to`.
 static void reduce_bytes(const Group *g, const PmColl *c, int64_t from, int64_t bytes, int32_t first, int32_t n_dst,
@@ -185,8 +207,12 @@ static void reduce_bytes(const Group *g, const PmColl *c, int64_t from, int64_t 
   int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype);
   for (int64_t at = 0; at < bytes; at += BLOCK) {
     int64_t n = bytes - at < BLOCK ? bytes - at : BLOCK;
-    memcpy(block, g->slots[0].call.src + from + at, (size_t)n);
-    for (int32_t i = 1; i < g->n; i++) combine(block, g->slots[i].call.src + from + at, n / size);
+    if (combine) {
+      memcpy(block, g->slots[0].call.src + from + at, (size_t)n);
+      for (int32_t i = 1; i < g->n; i++) combine(block, g->slots[i].call.src + from + at, n / size);
+    } else {
+      sum_halves(g, (PmKDtype)c->dtype, from + at, n / size, (uint16_t *)(void *)block);
+    }
     for (int32_t i = first; i < first + n_dst; i++) memcpy(g->slots[i].call.dst + to + at, block, (size_t)n);
   }
 }

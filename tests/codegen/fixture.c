@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "runtime/session.h"
 
 static void must(PmStatus *st) {
@@ -62,6 +63,10 @@ static double random_value(uint64_t *seed, const PmType *t, const PmModule *m) {
       return u < 0.5;
     case PM_I32:
       return t->index_of == PM_NONE ? floor(u * 9) - 4 : floor(u * (double)(pm_axis_size(m, t->index_of) + 1)) - 1;
+    case PM_BF16:
+      return (double)pm_bf16_round(2 * u - 1);
+    case PM_F16:
+      return (double)pm_f16_round(2 * u - 1);
     default:
       return (double)(float)(2 * u - 1);
   }
@@ -81,6 +86,8 @@ static void *to_bytes(Fixture *fx, const double *data, int64_t n, PmDtype d, int
     if (d == PM_I32) ((int32_t *)(void *)out)[i] = (int32_t)data[i];
     if (d == PM_F32) ((float *)(void *)out)[i] = (float)data[i];
     if (d == PM_F64) ((double *)(void *)out)[i] = data[i];
+    if (d == PM_BF16) ((uint16_t *)(void *)out)[i] = pm_bf16_from(data[i]);
+    if (d == PM_F16) ((uint16_t *)(void *)out)[i] = pm_f16_from(data[i]);
   }
   return out;
 }
@@ -88,6 +95,8 @@ static void *to_bytes(Fixture *fx, const double *data, int64_t n, PmDtype d, int
 static double element(const void *data, int64_t i, PmDtype d) {
   if (d == PM_BOOL) return ((const char *)data)[i];
   if (d == PM_I32) return ((const int32_t *)data)[i];
+  if (d == PM_BF16) return (double)pm_bf16_to_f32(((const uint16_t *)data)[i]);
+  if (d == PM_F16) return (double)pm_f16_to_f32(((const uint16_t *)data)[i]);
   return d == PM_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 

@@ -109,10 +109,26 @@ static void test_in_place(void **state) {
   fixture_deinit(&fx);
 }
 
+// A sum of more tensors than a kernel takes arguments: part of it is stored on the way.
+static void test_sum_of_many(void **state) {
+  (void)state;
+  enum { N = 100 };
+  PmBuf text;
+  pm_buf_init(&text);
+  pm_buf_puts(&text, "module local\naxis b 4\naxis d 8\nfn f body {\nparam %0 : f32[b:4, d:8]\n");
+  for (int i = 1; i <= N; i++) pm_buf_printf(&text, "param %%%d : f32[b:4, d:8]\n", i);
+  for (int i = 1; i <= N; i++)
+    pm_buf_printf(&text, "%%%d = map.add(%%%d, %%%d) : f32[b:4, d:8]\n", N + i, i == 1 ? 0 : N + i - 1, i);
+  pm_buf_printf(&text, "return %%%d\n}\n", 2 * N);
+  check(pm_buf_str(&text), 1e-5);
+  pm_buf_deinit(&text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_softmax), cmocka_unit_test(test_layernorm), cmocka_unit_test(test_column_sum),
-      cmocka_unit_test(test_xent),    cmocka_unit_test(test_rope),      cmocka_unit_test(test_in_place),
+      cmocka_unit_test(test_softmax),     cmocka_unit_test(test_layernorm), cmocka_unit_test(test_column_sum),
+      cmocka_unit_test(test_xent),        cmocka_unit_test(test_rope),      cmocka_unit_test(test_in_place),
+      cmocka_unit_test(test_sum_of_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,10 +62,21 @@ static void test_positions(void **state) {
         1e-6);
 }
 
+// Two slices of one value have the same axes with other extents: one kernel cannot walk both.
+static void test_slices_along_two_axes(void **state) {
+  (void)state;
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4, e:8]\n%1 = slice[b / x](%0) : f32[b:4/x, e:8]\n"
+        "%2 = slice[e / x](%0) : f32[b:4, e:8/x]\n%3 = map.tanh(%1) : f32[b:4/x, e:8]\n"
+        "%4 = map.tanh(%2) : f32[b:4, e:8/x]\nreturn %3, %4\n}\n",
+        1e-6);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_column_then_row), cmocka_unit_test(test_moves),     cmocka_unit_test(test_reduce_scatter),
-      cmocka_unit_test(test_vocabulary),      cmocka_unit_test(test_positions),
+      cmocka_unit_test(test_column_then_row), cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_reduce_scatter),  cmocka_unit_test(test_vocabulary),
+      cmocka_unit_test(test_positions),       cmocka_unit_test(test_slices_along_two_axes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

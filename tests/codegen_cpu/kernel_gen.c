@@ -61,7 +61,8 @@ static PmKAddr address(Gen *g, bool unique) {
 static void gen_load(Gen *g) {
   if (g->kb.k->n_args >= PM_KERNEL_MAX_ARGS - 4) return;
   const int32_t r = below(g, 10);
-  const PmKDtype d = r < 6 ? PM_K_F32 : r < 8 ? PM_K_I32 : r < 9 ? PM_K_F64 : PM_K_BOOL;
+  static const PmKDtype floats[] = {PM_K_F32, PM_K_F32, PM_K_BF16, PM_K_F16};
+  const PmKDtype d = r < 6 ? floats[below(g, 4)] : r < 8 ? PM_K_I32 : r < 9 ? PM_K_F64 : PM_K_BOOL;
   PmKAddr at = address(g, false);
   if (below(g, 4) == 0 && g->n_values[PM_K_I32] > 0) {
     at.dyn = any(g, PM_K_I32);
@@ -85,8 +86,10 @@ static void gen_store(Gen *g, int32_t value) {
     const int32_t r = below(g, 10);
     value = any(g, r < 6 ? PM_K_F32 : r < 8 ? PM_K_I32 : r < 9 ? PM_K_F64 : PM_K_BOOL);
   }
-  const PmKDtype d = pm_kb_dtype(&g->kb, value);
-  const bool add = d != PM_K_BOOL && below(g, 3) == 0;
+  PmKDtype d = pm_kb_dtype(&g->kb, value);
+  const bool half = d == PM_K_F32 && below(g, 4) == 0;
+  const bool add = d != PM_K_BOOL && !half && below(g, 3) == 0;
+  if (half) d = below(g, 2) ? PM_K_BF16 : PM_K_F16;
   if (g->last_only && below(g, 2)) {
     PmKAddr at = pm_kaddr();
     const int32_t last = k->n_outer - 1;
@@ -105,7 +108,7 @@ static void gen_store(Gen *g, int32_t value) {
   }
   const int32_t old = pm_kb_load(&g->kb, arg, &at);
   add_value(g, old);
-  pm_kb_store(&g->kb, arg, &at, pm_kb_op(&g->kb, PM_I_ADD, d, old, value, -1), add);
+  pm_kb_store(&g->kb, arg, &at, pm_kb_op(&g->kb, PM_I_ADD, pm_kdtype_value(d), old, value, -1), add);
   if (below(g, 2)) add_value(g, pm_kb_load(&g->kb, arg, &at));
 }
 
@@ -132,7 +135,7 @@ static void gen_op(Gen *g) {
 static void gen_other(Gen *g) {
   PmKBuilder *kb = &g->kb;
   const PmKDtype d = (PmKDtype)(1 + below(g, 3));
-  switch (below(g, 7)) {
+  switch (below(g, 8)) {
     case 0: add_value(g, pm_kb_op(kb, (PmInstrOp)(PM_I_CMP_EQ + below(g, 4)), d, any(g, d), any(g, d), -1)); break;
     case 1: add_value(g, pm_kb_cvt(kb, (PmKDtype)below(g, 4), any(g, d))); break;
     case 2: add_value(g, pm_kb_cvt(kb, d, any(g, PM_K_BOOL))); break;
@@ -144,6 +147,11 @@ static void gen_other(Gen *g) {
       break;
     }
     case 5: {
+      const PmKDtype from = below(g, 2) ? PM_K_F32 : PM_K_F64;
+      add_value(g, pm_kb_op(kb, below(g, 2) ? PM_I_ROUND_BF16 : PM_I_ROUND_F16, PM_K_F32, any(g, from), -1, -1));
+      break;
+    }
+    case 6: {
       const int32_t a = below(g, kb->n_axes + 1);
       if (a < kb->n_axes && g->open[a]) add_value(g, pm_kb_index(kb, a));
       break;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 
 PmProgram *program_of(PmArena *arena, PmKernel *const *kernels, int32_t n) {
   PmProgram *p = PM_NEW(arena, PmProgram);
@@ -67,6 +68,8 @@ char **args_new(const PmKernel *k, uint64_t seed) {
       const double v = number(&seed, kind);
       if (k->args[a].dtype == PM_K_F32) ((float *)args[a])[i] = (float)v;
       if (k->args[a].dtype == PM_K_F64) ((double *)args[a])[i] = v;
+      if (k->args[a].dtype == PM_K_BF16) ((uint16_t *)args[a])[i] = pm_bf16_from(v);
+      if (k->args[a].dtype == PM_K_F16) ((uint16_t *)args[a])[i] = pm_f16_from(v);
       if (k->args[a].dtype == PM_K_I32) ((int32_t *)args[a])[i] = (int32_t)(next(&seed) % 12) - 2;
       if (k->args[a].dtype == PM_K_BOOL) args[a][i] = next(&seed) % 2;
     }
@@ -82,6 +85,13 @@ void args_free(const PmKernel *k, char **args) {
 static bool both_nan(PmKDtype d, const char *a, const char *b) {
   float fa, fb;
   double da, db;
+  uint16_t ha, hb;
+  if (pm_kdtype_is_half(d)) {
+    memcpy(&ha, a, sizeof ha);
+    memcpy(&hb, b, sizeof hb);
+    return d == PM_K_BF16 ? isnan(pm_bf16_to_f32(ha)) && isnan(pm_bf16_to_f32(hb))
+                          : isnan(pm_f16_to_f32(ha)) && isnan(pm_f16_to_f32(hb));
+  }
   if (d == PM_K_F32) {
     memcpy(&fa, a, sizeof fa);
     memcpy(&fb, b, sizeof fb);

@@ -57,6 +57,7 @@ static void test_random(void **state) {
     if (st) fail_msg("the generator is wrong: %s", pm_status_message(st));
   }
   for (int32_t op = 0; op < PM_I_CALL_COS; op++) assert_true(ops[op] > 0);
+  assert_true(ops[PM_I_ROUND_BF16] > 0 && ops[PM_I_ROUND_F16] > 0);
   PmProgram *p = program_of(&arena, kernels, N_KERNELS);
   for (int32_t bits = 128; bits <= 256; bits *= 2) {
     for (int32_t level = 0; level <= 2; level += 2) {

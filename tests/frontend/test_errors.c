@@ -425,10 +425,34 @@ static const Case cases[] = {
           "  x = w[vocab = tokens]\n"
           "  minimize mean[batch, seq, embed](x)\n"
           "}\n"
-          "policy { compute = bf16 }\n",
-     "errors.pmodel:10:20: error[E0199]: `compute = bf16` in `policy`: not supported by this version\n"
-     " 10 | policy { compute = bf16 }\n"
-     "    |                    ^^^^\n"},
+          "train { data = npy(\"x\") }\n",
+     "errors.pmodel:10:16: error[E0199]: `npy` data: not supported by this version\n"
+     " 10 | train { data = npy(\"x\") }\n"
+     "    |                ^^^\n"},
+    {"policy",
+     HEAD "model m {\n"
+          "  input tokens[batch, seq] in vocab\n"
+          "  param w[vocab, embed] ~ normal(0.1)\n"
+          "  x = w[vocab = tokens]\n"
+          "  minimize mean[batch, seq, embed](x)\n"
+          "}\n"
+          "policy { compute = bf61; store = f32; \"*.ww\": reduce = f32 }\n"
+          "train { optimizer = sgd(); lr = 1e-3; loss_scale = 1000 }\n",
+     "errors.pmodel:10:20: error[E0207]: `policy` takes `f32`, `bf16` or `f16`, not `bf61`\n"
+     " 10 | policy { compute = bf61; store = f32; \"*.ww\": reduce = f32 }\n"
+     "    |                    ^^^^\n"
+     "help: did you mean `bf16`?\n"
+     "errors.pmodel:10:26: error[E0303]: `policy` has no setting `store`\n"
+     " 10 | policy { compute = bf61; store = f32; \"*.ww\": reduce = f32 }\n"
+     "    |                          ^^^^^\n"
+     "note: its settings are `compute`, `grad`, `param` and `reduce`\n"
+     "errors.pmodel:10:39: warning[W0304]: `\"*.ww\"` matches no parameter\n"
+     " 10 | policy { compute = bf61; store = f32; \"*.ww\": reduce = f32 }\n"
+     "    |                                       ^^^^^^\n"
+     "errors.pmodel:11:52: error[E0208]: `loss_scale` is a power of two, at least 1\n"
+     " 11 | train { optimizer = sgd(); lr = 1e-3; loss_scale = 1000 }\n"
+     "    |                                                    ^^^^\n"
+     "note: the loss is multiplied by it and the gradients are divided by it, without rounding\n"},
     {"mesh_axis",
      HEAD "model m {\n"
           "  input tokens[batch, seq] in vocab\n"

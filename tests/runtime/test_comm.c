@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/half.h"
 #include "fixture.h"
 #include "harness.h"
 #include "runtime/comm.h"
@@ -98,7 +99,23 @@ static void put(PmKDtype dtype, char *at, int64_t i, double v) {
   if (dtype == PM_K_F32) ((float *)at)[i] = (float)v * 0.1f;
   if (dtype == PM_K_F64) ((double *)at)[i] = v * 0.1;
   if (dtype == PM_K_I32) ((int32_t *)at)[i] = (int32_t)v * 3000000;
+  if (dtype == PM_K_BF16) ((uint16_t *)at)[i] = pm_bf16_from(v * 0.1);
+  if (dtype == PM_K_F16) ((uint16_t *)at)[i] = pm_f16_from(v * 0.1);
   if (dtype == PM_K_BOOL) at[i] = (int32_t)v & 1;
+}
+
+// Half floats: summed in f32 and rounded once; the largest is one of them.
+static void expect_half(const PmColl *c, const int64_t *members, int32_t n, int64_t from, char *at, int64_t to) {
+  float sum = 0, most = 0;
+  for (int32_t m = 0; m < n; m++) {
+    uint16_t bits[1];
+    put((PmKDtype)c->dtype, (char *)bits, 0, value_at(members[m], from));
+    float v = c->dtype == PM_K_BF16 ? pm_bf16_to_f32(*bits) : pm_f16_to_f32(*bits);
+    sum = m ? sum + v : v;
+    most = m ? fmaxf(most, v) : v;
+  }
+  double result = (double)(c->reduce ? most : sum);
+  ((uint16_t *)at)[to] = c->dtype == PM_K_BF16 ? pm_bf16_from(result) : pm_f16_from(result);
 }
 
 // One element of the result by definition: members' elements combined in member order.
@@ -110,6 +127,10 @@ static void expect(const PmColl *c, const int64_t *members, int32_t n, int32_t m
     put((PmKDtype)c->dtype, at, to, value_at(members[block], me * c->count + in_block));
   } else {
     int64_t from = c->kind == PM_COLL_REDUCE_SCATTER ? me * c->count + i : i;
+    if (pm_kdtype_is_half((PmKDtype)c->dtype)) {
+      expect_half(c, members, n, from, at, to);
+      return;
+    }
     char first[8] = {0}, other[8];
     put((PmKDtype)c->dtype, first, 0, value_at(members[0], from));
     for (int32_t m = 1; m < n; m++) {
@@ -185,12 +206,13 @@ static void every_kind_dtype_and_group(void **state) {
       src[r] = malloc(MAX_COUNT * MAX_GROUP * 8);
       dst[r] = malloc(MAX_COUNT * MAX_GROUP * 8 + 1);
     }
-    for (uint32_t i = 0; i < 4 * 4 * 2 * 8 * 5; i++) {
+    for (uint32_t i = 0; i < 4 * PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
       PmCollKind kind = (PmCollKind)(i % 4);
-      PmKDtype dtype = (PmKDtype)(i / 4 % 4);
-      int reduce = (int)(i / 16 % 2);
-      uint32_t mesh = i / 32 % 8;
-      int64_t count = counts[i / 256];
+      PmKDtype dtype = (PmKDtype)(i / 4 % PM_K_DTYPE_COUNT);
+      uint32_t rest = i / 4 / PM_K_DTYPE_COUNT;
+      int reduce = (int)(rest % 2);
+      uint32_t mesh = rest / 2 % 8;
+      int64_t count = counts[rest / 16];
       bool reduces = kind == PM_COLL_ALL_REDUCE || kind == PM_COLL_REDUCE_SCATTER;
       // Large ones once a dtype; the rest is covered by small ones.
       if ((reduces && dtype == PM_K_BOOL) || (!reduces && reduce) || (count > 100 && mesh != 7 && mesh != 2)) continue;

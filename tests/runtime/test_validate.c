@@ -24,6 +24,7 @@ static void store_unwritten(PmProgram *p) { p->kernels[1].args[3].writes = false
 static void no_argument(PmProgram *p) { instr(p, 1, 0)->arg = 4; }
 static void operand_later(PmProgram *p) { instr(p, 1, 1)->a = 5; }
 static void operand_dtype(PmProgram *p) { instr(p, 1, 5)->a = 0; }
+static void half_arithmetic(PmProgram *p) { instr(p, 1, 5)->dtype = PM_K_BF16; }
 static void operand_is_store(PmProgram *p) { instr(p, 1, 6)->a = 6; }
 static void operand_hidden(PmProgram *p) { instr(p, 2, 4)->a = 1; }
 static void acc_outside(PmProgram *p) {
@@ -110,6 +111,7 @@ static const Case cases[] = {
     {"no argument 4", no_argument},
     {"no earlier value", operand_later},
     {"is i32, expected f32", operand_dtype},
+    {"has no bf16 form", half_arithmetic},
     {"no earlier value", operand_is_store},
     {"not visible", operand_hidden},
     {"outside of a loop", acc_outside},

@@ -56,6 +56,9 @@ expect 2 check --diagnostics=json
 says err '^\{"level":"error","message":".*","exit":2\}$'
 expect 1 check "$mlp" --plan tp2 --mesh tensor=3
 says err 'E0412'
+printf 'mesh a = 3\npin("w1", [hidden/a])\n' >pin.pplan
+expect 1 check "$mlp" --plan pin.pplan
+says err 'pin.pplan:2:1: error\[E0412\]'
 expect 1 check "$mlp" --plan nosuch
 expect 1 opt bad.pmodel
 says err 'bad.pmodel:1'
@@ -91,6 +94,11 @@ body='model m {
   echo 'train { optimizer = sgd(); lr = constant(1e-2); steps = 2 }'; } >chain.pmodel
 expect 4 check chain.pmodel
 says err 'memory limit'
+{ echo "$model"; echo 'block b0(x) { return x }'
+  for i in $(seq 15000); do echo "block b$i(x) { sub s = b$((i - 1))"; echo '  return s(x) }'; done
+  echo "$body  sub s = b15000"; echo '  minimize mean[b, d](s(x * w))'; echo '}'; } >blocks.pmodel
+expect 1 check blocks.pmodel
+says err 'E0102.*more than 256 deep'
 { echo "$model$body  minimize mean[b, d](x * w)"; echo '}'; echo 'plan p0 { }'
   for i in $(seq 1000); do echo "plan p$i extends p$((i - 1)) { }"; done; } >extends.pmodel
 expect 1 check extends.pmodel --plan p1000

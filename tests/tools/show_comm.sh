@@ -18,8 +18,8 @@ tensor_parallel() {
 tensor_parallel gpt_tiny tp2 gpt_tiny 4 524,288
 tensor_parallel gpt_tiny dp2_tp2 gpt_tiny 4 262,144
 tensor_parallel llama_tiny tp2 llama_tiny 2 '[0-9,]+'
-tensor_parallel gpt2 tp4 gpt2 12 3,019,898,880
-tensor_parallel llama3_8b tp8 llama3 32 34,359,738,368
+tensor_parallel gpt2 tp4 gpt2 12 1,509,949,440
+tensor_parallel llama3_8b tp8 llama3 32 17,179,869,184
 
 # 20 gradients, the loss, and nothing in the bodies of the layer.
 expect 0 show comm "$EXAMPLES/gpt_tiny.pmodel" --plan dp2
