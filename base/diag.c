@@ -94,7 +94,7 @@ static void add_child(PmDiags *d, const char *level, const char *fmt, va_list ap
   if (!item) return;
   const char *text = format_text(d->arena, fmt, ap);
   item->children = pm_grow(d->arena, item->children, item->n_children, &item->cap_children, sizeof *item->children);
-  item->children[item->n_children++] = (PmDiagChild){level, text};
+  item->children[item->n_children++] = (PmDiagChild){level, text, NULL};
 }
 
 void pm_diag_note(PmDiags *d, const char *fmt, ...) {
@@ -109,6 +109,46 @@ void pm_diag_help(PmDiags *d, const char *fmt, ...) {
   va_start(ap, fmt);
   add_child(d, "help", fmt, ap);
   va_end(ap);
+}
+
+static bool stands_at(const PmDiags *d, PmSpan span, const char *name) {
+  if (!pm_span_placed(d, span)) return false;
+  size_t n = strlen(name);
+  return (size_t)(span.hi - span.lo) == n && memcmp(d->sources->files[span.file].text + span.lo, name, n) == 0;
+}
+
+void pm_diag_suggest(PmDiags *d, const char *name, const char *near) {
+  pm_diag_help(d, "did you mean `%s`?", near);
+  PmDiagItem *item = newest(d);
+  if (!item || !stands_at(d, item->span, name)) return;
+  item->children[item->n_children - 1].edit = pm_arena_strdup(d->arena, near);
+}
+
+static int compare_edits(const void *pa, const void *pb) {
+  const PmSpan *a = &((const PmDiagEdit *)pa)->span, *b = &((const PmDiagEdit *)pb)->span;
+  if (a->file != b->file) return a->file < b->file ? -1 : 1;
+  return a->lo < b->lo ? -1 : a->lo > b->lo;
+}
+
+int32_t pm_diags_edits(const PmDiags *d, PmDiagEdit **out) {
+  PmDiagEdit *edits = PM_NEW_N(d->arena, PmDiagEdit, d->n_items + 1);
+  int32_t n = 0, kept = 0;
+  for (int32_t i = 0; i < d->n_items; i++) {
+    const PmDiagItem *item = &d->items[i];
+    for (int32_t c = 0; c < item->n_children; c++) {
+      if (!item->children[c].edit) continue;
+      edits[n++] = (PmDiagEdit){item->span, item->children[c].edit};
+      break;
+    }
+  }
+  if (n > 0) qsort(edits, (size_t)n, sizeof *edits, compare_edits);
+  for (int32_t i = 0; i < n; i++) {
+    const PmSpan *last = kept > 0 ? &edits[kept - 1].span : NULL;
+    if (last && last->file == edits[i].span.file && edits[i].span.lo < last->hi) continue;
+    edits[kept++] = edits[i];
+  }
+  *out = edits;
+  return kept;
 }
 
 int32_t pm_diags_errors(const PmDiags *d) {
@@ -136,7 +176,7 @@ const char *pm_diag_level(const PmDiags *d, PmDiagCode code) {
   return d->strict || row_of(code)->severity == PM_SEV_ERROR ? "error" : "warning";
 }
 
-static void json_span(PmJson *j, const PmDiags *d, PmSpan span, bool primary, const char *label) {
+static void json_span(PmJson *j, const PmDiags *d, PmSpan span, bool primary, const char *label, const char *edit) {
   int32_t line, col, end_line, end_col;
   pm_sources_line_col(d->sources, span.file, span.lo, &line, &col);
   pm_sources_line_col(d->sources, span.file, span.hi, &end_line, &end_col);
@@ -163,10 +203,17 @@ static void json_span(PmJson *j, const PmDiags *d, PmSpan span, bool primary, co
   } else {
     pm_json_null(j);
   }
+  if (edit) {
+    pm_json_key(j, "suggested_replacement");
+    pm_json_str(j, edit);
+    pm_json_key(j, "suggestion_applicability");
+    pm_json_str(j, "MachineApplicable");
+  }
   pm_json_end_object(j);
 }
 
-static void json_child(PmJson *j, const PmDiagChild *child) {
+// `item`: the diagnostic that the child belongs to, or NULL.
+static void json_child(PmJson *j, const PmDiags *d, const PmDiagChild *child, const PmDiagItem *item) {
   pm_json_object(j);
   pm_json_key(j, "message");
   pm_json_str(j, child->text);
@@ -176,6 +223,7 @@ static void json_child(PmJson *j, const PmDiagChild *child) {
   pm_json_str(j, child->level);
   pm_json_key(j, "spans");
   pm_json_array(j);
+  if (item && child->edit) json_span(j, d, item->span, true, NULL, child->edit);
   pm_json_end_array(j);
   pm_json_key(j, "children");
   pm_json_array(j);
@@ -204,15 +252,15 @@ static void put_json(const PmDiags *d, const PmDiagItem *item, const char *rende
   pm_json_key(&j, "spans");
   pm_json_array(&j);
   int32_t own = pm_diag_primary_label(d, item);
-  if (pm_span_placed(d, item->span)) json_span(&j, d, item->span, true, own < 0 ? NULL : item->labels[own].text);
+  if (pm_span_placed(d, item->span)) json_span(&j, d, item->span, true, own < 0 ? NULL : item->labels[own].text, NULL);
   for (int32_t i = 0; i < item->n_labels; i++) {
     const PmDiagLabel *label = &item->labels[i];
-    if (i != own && pm_span_placed(d, label->span)) json_span(&j, d, label->span, false, label->text);
+    if (i != own && pm_span_placed(d, label->span)) json_span(&j, d, label->span, false, label->text, NULL);
   }
   pm_json_end_array(&j);
   pm_json_key(&j, "children");
   pm_json_array(&j);
-  for (int32_t i = 0; i < item->n_children; i++) json_child(&j, &item->children[i]);
+  for (int32_t i = 0; i < item->n_children; i++) json_child(&j, d, &item->children[i], item);
   pm_json_end_array(&j);
   pm_json_key(&j, "rendered");
   pm_json_str(&j, rendered);
@@ -223,7 +271,7 @@ static void put_json(const PmDiags *d, const PmDiagItem *item, const char *rende
 static void put_json_count(const char *level, const char *text, PmBuf *out) {
   PmJson j;
   pm_json_init(&j, out, false);
-  json_child(&j, &(PmDiagChild){level, text});
+  json_child(&j, NULL, &(PmDiagChild){level, text, NULL}, NULL);
   pm_buf_putc(out, '\n');
 }
 

@@ -29,6 +29,17 @@ void pm_diag(PmDiags *d, PmDiagCode code, PmSpan span, const char *fmt, ...) __a
 void pm_diag_label(PmDiags *d, PmSpan span, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void pm_diag_note(PmDiags *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void pm_diag_help(PmDiags *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// "did you mean `near`?". Where the primary span is the text `name`, the help carries the edit that puts `near` there.
+void pm_diag_suggest(PmDiags *d, const char *name, const char *near);
+
+// An edit that a suggestion carries: `text` in place of `span`.
+typedef struct PmDiagEdit {
+  PmSpan span;
+  const char *text;
+} PmDiagEdit;
+// The edits in the order of their places, none over another; the list lives in the arena of `d`.
+int32_t pm_diags_edits(const PmDiags *d, PmDiagEdit **out);
+
 int32_t pm_diags_errors(const PmDiags *d);
 int32_t pm_diags_warnings(const PmDiags *d);
 // Under --strict warnings count and print as errors.

@@ -12,6 +12,7 @@ typedef struct PmDiagLabel {
 typedef struct PmDiagChild {
   const char *level;  // "note" or "help"
   const char *text;
+  const char *edit;  // what the primary span should be replaced by, or NULL
 } PmDiagChild;
 
 typedef struct PmDiagItem {

@@ -76,6 +76,7 @@ PmStatus *pm_sources_load(PmSources *s, const char *path, size_t limit, int32_t 
   }
   const char *owned = pm_arena_strndup(s->arena, pm_buf_str(&text), text.len);
   *out_file = pm_sources_add(s, pm_arena_strdup(s->arena, path), owned, text.len);
+  s->files[*out_file].on_disk = true;
 done:
   if (fd >= 0) close(fd);
   pm_buf_deinit(&text);

@@ -2,6 +2,8 @@
 #ifndef PM_BASE_SOURCE_H
 #define PM_BASE_SOURCE_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/status.h"
@@ -19,6 +21,7 @@ typedef struct PmSourceFile {
   int32_t len;
   const int32_t *line_starts;  // byte at which each line begins; filled by pm_sources_add
   int32_t n_lines;
+  bool on_disk;  // read by pm_sources_load from `path`
 } PmSourceFile;
 
 typedef struct PmSources {

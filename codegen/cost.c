@@ -55,6 +55,8 @@ static int32_t map_cost(PmScalar fn) {
 
 int32_t pm_cg_node_cost(const PmCgNode *n) {
   if (n->op == PM_OP_map) return map_cost(n->fn);
+  enum { DRAW = 24 };  // ten rounds of Philox
+  if (n->op == PM_OP_random) return DRAW;
   return n->op == PM_OP_scatter_add ? 3 : n->op == PM_OP_pos || n->op == PM_OP_index;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "codegen/recipes.h"
 
 static int32_t fake(PmCgEval *e) { return e->n_fake++; }
 
@@ -162,7 +163,8 @@ bool pm_cg_operand_at(const PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *a
   const PmCgNode *n = pm_cg_def(r, v);
   const PmCgValue *x = &r->values[v], *y = &r->values[n->in[i]];
   const bool by_name = n->op == PM_OP_broadcast || n->op == PM_OP_cast || n->op == PM_OP_map || n->op == PM_OP_split ||
-                       n->op == PM_OP_select || n->op == PM_OP_scatter_add || (n->op == PM_OP_index && i == 1);
+                       n->op == PM_OP_select || n->op == PM_OP_scatter_add || n->op == PM_OP_random ||
+                       (n->op == PM_OP_index && i == 1);
   if (n->op == PM_OP_rename) {
     memcpy(out, at, (size_t)x->rank * sizeof *out);
     return true;
@@ -217,6 +219,25 @@ static int32_t operand(PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *at, bo
 static int32_t eval_pos(PmCgEval *e, const PmCgNode *n, const PmCgCoord *at) {
   const int32_t i = k_coord(e, &at[0]);
   return pm_cg_coord_zero(&n->offset) ? i : k_op(e, PM_I_ADD, PM_K_I32, i, k_param(e, &n->offset), -1);
+}
+
+// The element's number is a whole double: exact up to 2^53, past what a tensor may have.
+static int32_t eval_random(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
+  const PmCgNode *n = pm_cg_def(e->r, v);
+  const PmCgDraw *draw = n->draw;
+  int32_t number = k_const(e, PM_K_F64, 0);
+  for (int32_t i = 0; i < e->r->values[v].rank + n->n_in - 1; i++) {
+    const int32_t dim = i - (n->n_in - 1);
+    int32_t digit = dim < 0 ? operand(e, v, i + 1, at, false) : k_coord(e, &at[dim]);
+    if (dim >= 0 && !pm_cg_coord_zero(&draw->offset[dim]))
+      digit = k_op(e, PM_I_ADD, PM_K_I32, digit, k_param(e, &draw->offset[dim]), -1);
+    const int32_t stride = k_const(e, PM_K_F64, dim < 0 ? draw->turn_stride[i] : draw->stride[dim]);
+    const int32_t term = k_op(e, PM_I_MUL, PM_K_F64, k_cvt(e, PM_K_F64, digit), stride, -1);
+    number = k_op(e, PM_I_ADD, PM_K_F64, number, term, -1);
+  }
+  const int32_t step = operand(e, v, 0, at, false);
+  pm_cg_word(e, "random");
+  return e->dry ? fake(e) : pm_recipe_uniform(&e->kb, draw->key, step, number);
 }
 
 // Functions whose results are operands, their negatives, or small whole numbers: nothing is left to round.
@@ -305,6 +326,8 @@ static int32_t eval_node(PmCgEval *e, PmCgId v, const PmCgCoord *at, bool whole)
     }
     case PM_OP_map:
       return eval_map(e, v, at, whole);
+    case PM_OP_random:
+      return eval_random(e, v, at);
     case PM_OP_reduce:
       return eval_reduce(e, v, at);
     case PM_OP_index:

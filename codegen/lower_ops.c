@@ -39,6 +39,26 @@ static void emit_pos(PmCgLower *lw, const PmNode *n) {
   finish(lw, n, &c);
 }
 
+static void emit_random(PmCgLower *lw, const PmNode *n) {
+  const PmModule *m = lw->cg->m;
+  const PmType *t = result_type(lw, n);
+  PmCgDraw *draw = PM_NEW(lw->cg->arena, PmCgDraw);
+  draw->key = pm_random_stream(m, n->attr.index);
+  double stride = 1;
+  for (int32_t i = t->rank - 1; i >= 0; i--) {
+    draw->offset[i] = pm_cg_offset(lw->cg, &t->dims[i]);
+    draw->stride[i] = stride;
+    stride *= (double)pm_axis_size(m, t->dims[i].axis);
+  }
+  for (int32_t i = n->attr.n_axes - 1; i >= 0; i--) {
+    draw->turn_stride[i] = stride;
+    stride *= (double)pm_axis_size(m, n->attr.axes[i]);
+  }
+  PmCgNode c = start(lw, n);
+  c.draw = draw;
+  finish(lw, n, &c);
+}
+
 PmCgId pm_cg_transpose(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId x, const PmCgDim *dims, int32_t rank) {
   PmCgValue v = r->values[x];
   bool same = v.rank == rank;

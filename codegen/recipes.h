@@ -51,6 +51,9 @@ int32_t pm_recipe_turn(PmKBuilder *kb, int32_t q, int32_t s, int32_t c, bool cos
 // 1 for a power's ends that IEEE 754 fixes, the sign of a negative base, NaN for its fractional powers; r = |a|^b.
 int32_t pm_recipe_pow_ends(PmKBuilder *kb, int32_t a, int32_t b, int32_t r);
 
+// pm_random_uniform of base/philox.h, as f32: `step` and `index` are f64 values, whole, in [0, 2^53).
+int32_t pm_recipe_uniform(PmKBuilder *kb, uint64_t key, int32_t step, int32_t index);
+
 // f32. Largest errors over dense sweeps: exp 1.0 ulp, log 0.8, tanh 1.3, erf 1.2, sin and cos 1.5 (|x| <= 1e5), pow
 // 0.51. Subnormals are not flushed.
 int32_t pm_recipe_exp_f32(PmKBuilder *kb, int32_t x);

@@ -34,6 +34,13 @@ typedef struct PmCgRegion PmCgRegion;
 // Attributes as PmAttr has them, with local extents; those of collectives are set apart:
 //   pos, slice       offset is added to the local index; index, scatter_add: it is subtracted from the indices
 //   all_gather, ...  the operand and the result are contiguous, exactly as PmColl has them
+// The numbering of a `random` node's elements: turn_stride . turns + stride . (local index + offset).
+typedef struct PmCgDraw {
+  uint64_t key;
+  double stride[PM_CG_RANK], turn_stride[PM_CG_RANK];
+  PmCoordTerm offset[PM_CG_RANK];
+} PmCgDraw;
+
 typedef struct PmCgNode {
   PmOp op;
   int32_t n_in, n_out;
@@ -53,6 +60,7 @@ typedef struct PmCgNode {
   bool reverse;
   int32_t loc;         // of PmCg.locs, or -1
   const char *origin;  // composite that it comes from, or NULL
+  const PmCgDraw *draw;  // random
 } PmCgNode;
 
 // Memory of a value: element index = offset + sum stride[i] * coordinate(dim i).

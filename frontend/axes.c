@@ -16,7 +16,11 @@ PmAxisId pm_lw_axis_name(PmLower *lw, PmName name) {
     return PM_NONE;
   }
   if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, name.span, "unknown axis `%s`", name.text)) {
-    pm_lw_suggest(lw, name.text, names, n);
+    if (pm_did_you_mean(name.text, names, n)) {
+      pm_lw_suggest(lw, name.text, names, n);
+    } else {
+      pm_diag_help(lw->diags, "declare it: `axis %s = SIZE`", name.text);
+    }
   }
   return PM_NONE;
 }

@@ -70,9 +70,11 @@ void pm_lw_assign(PmLower *lw, PmName name, PmVal v) {
     return;
   }
   if (here && here->fixed) {
-    if (pm_lw_error(lw, PM_E_REDEFINED, name.span, "`%s` is a parameter, input or constant and cannot be assigned",
-                    name.text)) {
-      pm_diag_label(lw->diags, here->span, "declared here");
+    bool given = lw->scope->kind == PM_SCOPE_UPDATE;
+    const char *what = given ? "is given to the optimizer" : "is a parameter, input or constant";
+    if (pm_lw_error(lw, PM_E_REDEFINED, name.span, "`%s` %s and cannot be assigned", name.text, what)) {
+      if (!given) pm_diag_label(lw->diags, here->span, "declared here");
+      if (given) pm_diag_help(lw->diags, "give the new value a name of its own");
     }
     return;
   }
@@ -178,6 +180,7 @@ static PmVal scalar_result(PmLower *lw, const PmStmt *s, const char *what) {
 static void exec_minimize(PmLower *lw, const PmStmt *s) {
   if (!at_model_level(lw->scope)) {
     pm_lw_error(lw, PM_E_PROGRAM, s->span, "`minimize` stands in the model, outside `repeat` and blocks");
+    lw->misplaced_minimize = true;
     return;
   }
   if (lw->minimize) {

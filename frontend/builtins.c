@@ -356,6 +356,7 @@ AXES_HANDLER(stack)
 AXES_HANDLER(topk)
 AXES_HANDLER(dispatch)
 AXES_HANDLER(combine)
+AXES_HANDLER(dropout)
 
 static const Builtin builtins[] = {
 #define BUILTIN(name, handler, scalar, brackets, min, max) \
@@ -403,7 +404,9 @@ static bool shape_fits(PmLower *lw, const PmCall *c, const Builtin *row) {
     if (!a->name.text) {
       n++;
     } else if (!allowed_name(row, a->name.text)) {
-      pm_lw_error(lw, PM_E_ARGS, a->name.span, "`%s` has no argument `%s`", row->name, a->name.text);
+      if (pm_lw_error(lw, PM_E_ARGS, a->name.span, "`%s` has no argument `%s`", row->name, a->name.text)) {
+        pm_lw_suggest_compare(lw, a->name.text);
+      }
       return false;
     }
   }

@@ -34,11 +34,16 @@ static int32_t find_param(const PmDefs *defs, const char *name) {
   return PM_NONE;
 }
 
+void pm_lw_suggest_compare(PmLower *lw, const char *name) {
+  if (pm_scope_find(lw->scope, name)) pm_diag_help(lw->diags, "to compare values, write `%s == ...`", name);
+}
+
 static void unknown_param(PmLower *lw, const PmItem *item, PmName name) {
   if (!pm_lw_error(lw, PM_E_ARGS, name.span, "`%s` has no argument `%s`", item->name.text, name.text)) return;
   const char **names = PM_NEW_N(lw->arena, const char *, item->defs.n + 1);
   for (int32_t i = 0; i < item->defs.n; i++) names[i] = item->defs.items[i].name.text;
-  pm_lw_suggest(lw, name.text, names, item->defs.n);
+  pm_lw_suggest_from(lw, name.text, names, item->defs.n, "its arguments are");
+  if (!pm_did_you_mean(name.text, names, item->defs.n)) pm_lw_suggest_compare(lw, name.text);
 }
 
 // Which parameter each argument is for. False after an error.
@@ -174,7 +179,7 @@ static PmVal unknown_call(PmLower *lw, const PmCall *c) {
   }
   const char *near = pm_did_you_mean(c->name, all, total);
   if (near) {
-    pm_diag_help(lw->diags, "did you mean `%s`?", near);
+    pm_diag_suggest(lw->diags, c->name, near);
   } else if (n[1] == 0) {
     pm_diag_help(lw->diags, "`import \"std\"` brings the standard library");
   }

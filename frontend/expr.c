@@ -15,7 +15,13 @@ static PmVal unknown_name(PmLower *lw, const PmExpr *e) {
   }
   const char **names;
   int32_t n = pm_scope_names(lw, lw->scope, -1, &names);
-  if (pm_lw_error(lw, PM_E_UNKNOWN_NAME, e->span, "unknown name `%s`", e->name)) pm_lw_suggest(lw, e->name, names, n);
+  if (!pm_lw_error(lw, PM_E_UNKNOWN_NAME, e->span, "unknown name `%s`", e->name)) return PM_ERROR_VAL;
+  if (pm_did_you_mean(e->name, names, n)) {
+    pm_lw_suggest(lw, e->name, names, n);
+  } else if (lw->n_active > 0) {
+    pm_diag_note(lw->diags, "functions and blocks see their own arguments, and the axes and constants of their file");
+    pm_diag_help(lw->diags, "pass it as an argument");
+  }
   return PM_ERROR_VAL;
 }
 
@@ -72,7 +78,10 @@ static PmVal eval_bracket(PmLower *lw, const PmExpr *e) {
                   (pm_lw_is_builtin(e->a->name) || pm_lw_callable(lw, e->a->name));
   if (function) {
     if (pm_lw_error(lw, PM_E_KIND, e->span, "`%s[...]` is a function without its arguments", e->a->name)) {
-      pm_diag_help(lw->diags, "write `%s[...](x)`", e->a->name);
+      const PmSym *sym = pm_lw_callable(lw, e->a->name);
+      bool bare = sym && sym->item && sym->item->axes.n == 0;
+      pm_diag_help(lw->diags, "square brackets hold axes, round brackets hold tensors: `%s%s(x)`", e->a->name,
+                   bare ? "" : "[...]");
     }
     return PM_ERROR_VAL;
   }
@@ -141,6 +150,27 @@ bool pm_lw_eval_num(PmLower *lw, const PmExpr *e, const char *what, double *out)
   return true;
 }
 
+// Where a number came from: the axes and constants that stand in `e`, with their values.
+static void put_sizes(PmLower *lw, const PmExpr *e, PmBuf *out) {
+  if (!e) return;
+  put_sizes(lw, e->a, out);
+  put_sizes(lw, e->b, out);
+  if (e->kind != PM_X_NAME) return;
+  const PmSym *sym = pm_scope_find(lw->scope, e->name);
+  if (!sym || (sym->kind != PM_SYM_AXIS && (sym->kind != PM_SYM_VALUE || sym->val.kind != PM_V_NUM))) return;
+  if (sym->kind == PM_SYM_AXIS && sym->axis == PM_NONE) return;
+  pm_buf_printf(out, "%s`%s` is ", out->len ? ", " : "", e->name);
+  pm_buf_put_f64(out, sym->kind == PM_SYM_AXIS ? (double)lw->m->axes[sym->axis].size : sym->val.num);
+}
+
+static void note_sizes(PmLower *lw, const PmExpr *e) {
+  PmBuf text;
+  pm_buf_init(&text);
+  if (e->kind != PM_X_NAME) put_sizes(lw, e, &text);
+  if (text.len) pm_diag_note(lw->diags, "%s", pm_buf_str(&text));
+  pm_buf_deinit(&text);
+}
+
 bool pm_lw_eval_whole(PmLower *lw, const PmExpr *e, const char *what, int64_t lo, int64_t hi, int64_t *out) {
   double v;
   if (!pm_lw_eval_num(lw, e, what, &v)) return false;
@@ -150,6 +180,7 @@ bool pm_lw_eval_whole(PmLower *lw, const PmExpr *e, const char *what, int64_t lo
     pm_buf_init(&text);
     pm_buf_put_f64(&text, v);
     if (pm_lw_error(lw, PM_E_CONSTANT, e->span, "%s is %s", what, pm_buf_str(&text))) {
+      note_sizes(lw, e);
       pm_diag_note(lw->diags, "a whole number from %lld to %lld is needed", (long long)lo, (long long)hi);
     }
     pm_buf_deinit(&text);

@@ -2,8 +2,9 @@
 
 #include "frontend/lower.h"
 
-static void add_step(PmLower *lw) {
-  pm_lw_add_var(
+void pm_lw_add_step(PmLower *lw) {
+  if (lw->step_var != PM_NONE) return;
+  lw->step_var = pm_lw_add_var(
       lw,
       (PmVar){
           .path = "step", .role = PM_ROLE_STEP, .type = pm_type_scalar(PM_F64), .owner = PM_NONE, .update = PM_NONE});
@@ -34,7 +35,7 @@ static void lower(PmLower *lw, PmPlanText *out_text) {
     return;
   }
   pm_lw_model(lw, model);
-  add_step(lw);
+  pm_lw_add_step(lw);
   pm_lw_train(lw, train);
   pm_lw_check_policy(lw);
   pm_lw_check_settings(lw);
@@ -44,6 +45,7 @@ static void lower(PmLower *lw, PmPlanText *out_text) {
 static PmStatus *compile(PmLower *lw, const char *path, PmPlanText *out_text) {
   int32_t before = pm_diags_errors(lw->diags);
   lw->user_call = PM_NO_SPAN;
+  lw->step_var = PM_NONE;
   lw->m = pm_module_new(lw->arena, lw->names);
   pm_lw_read_settings(lw);
   PM_TRY(pm_lw_load_main(lw, path));

@@ -107,6 +107,7 @@ struct PmInst {
   int32_t n_inner, cap_inner;
   PmVarId var_lo, var_hi;  // variables declared inside, subtrees included
   bool is_turn;            // the body of a repeat
+  int32_t n_draws;         // so far: they are told apart by their ordinal
   bool failed;
 };
 
@@ -125,6 +126,10 @@ typedef struct PmFrame {
   PmValueId *var_vals;  // by variable, PM_NONE where the function does not see it
   PmValueId *new_vals;  // by variable: the value that a state is assigned, or PM_NONE
   PmVarId var_lo, var_hi;  // the states that this function may assign: those declared inside
+  // In a program that draws random numbers: the repeats around, outermost first, and the number of the turn in each.
+  PmAxisId turn_axes[PM_MAX_RANK];
+  PmValueId turns[PM_MAX_RANK];
+  int32_t n_turns;
 } PmFrame;
 
 // `axis slot = ragged`: as long as its first dispatch needs at most.
@@ -198,7 +203,9 @@ typedef struct PmLower {
   int64_t work;
   bool stopped;
   bool broken;  // a text has syntax errors
+  PmVarId step_var;  // in a program that draws random numbers, once the model is begun; else PM_NONE
   const PmStmt *minimize;
+  bool misplaced_minimize;  // one was refused: that none is left is not said again
   PmVal loss;
   PmVal *reports;
   const char **report_names;
@@ -214,6 +221,9 @@ void pm_lw_later(PmLower *lw, PmSpan span, const char *construct);
 PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct);
 // Adds "did you mean" to the newest diagnostic when a candidate is near.
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n);
+// The same for a short list: where none is near, a note lists them all behind `what` ("the arguments are").
+void pm_lw_suggest_from(PmLower *lw, const char *name, const char *const *candidates, int32_t n, const char *what);
+const char *pm_lw_bare_text(PmLower *lw, PmSpan span);  // pm_lw_text without the quotes
 const char *pm_lw_text(PmLower *lw, PmSpan span);      // the source text, or "this value" when it is long
 const char *pm_lw_axes(PmLower *lw, const PmType *t);  // "[batch, seq]"
 const char *pm_lw_val_axes(PmLower *lw, const PmVal *v);
@@ -305,6 +315,13 @@ PmVal pm_lw_dispatch(PmLower *lw, const PmCall *call);
 PmVal pm_lw_combine(PmLower *lw, const PmCall *call);
 
 // call.c
+void pm_lw_add_step(PmLower *lw);  // the variable `step`, once
+// random.c
+bool pm_lw_draws(const PmLower *lw);  // some function, block or model of the program calls `dropout`
+PmVal pm_lw_dropout(PmLower *lw, const PmCall *c);
+
+// Adds the help for `f(x = 0)` where `x` is no argument of `f` but a name in scope.
+void pm_lw_suggest_compare(PmLower *lw, const char *name);
 PmVal pm_lw_call(PmLower *lw, const PmExpr *e);
 bool pm_lw_enter(PmLower *lw, const PmItem *item, PmSpan call);  // E_RECURSION, E_NESTING
 void pm_lw_leave(PmLower *lw);

@@ -67,7 +67,28 @@ PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct) {
 
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n) {
   const char *near = pm_did_you_mean(name, candidates, n);
-  if (near) pm_diag_help(lw->diags, "did you mean `%s`?", near);
+  if (near) pm_diag_suggest(lw->diags, name, near);
+}
+
+void pm_lw_suggest_from(PmLower *lw, const char *name, const char *const *candidates, int32_t n, const char *what) {
+  if (pm_did_you_mean(name, candidates, n)) {
+    pm_lw_suggest(lw, name, candidates, n);
+    return;
+  }
+  if (n == 0) return;
+  PmBuf text;
+  pm_buf_init(&text);
+  for (int32_t i = 0; i < n; i++) {
+    pm_buf_printf(&text, "%s`%s`", i == 0 ? "" : i == n - 1 ? " and " : ", ", candidates[i]);
+  }
+  pm_diag_note(lw->diags, "%s %s", what, pm_buf_str(&text));
+  pm_buf_deinit(&text);
+}
+
+const char *pm_lw_bare_text(PmLower *lw, PmSpan span) {
+  const char *text = pm_lw_text(lw, span);
+  size_t n = strlen(text);
+  return text[0] == '`' ? pm_arena_strndup(lw->arena, text + 1, n - 2) : text;
 }
 
 const char *pm_lw_text(PmLower *lw, PmSpan span) {

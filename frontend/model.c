@@ -37,6 +37,7 @@ static void bind_results(PmLower *lw, PmFnId fn) {
 void pm_lw_model(PmLower *lw, const PmItem *model) {
   lw->m->name = model->name.text;
   PmInst *inst = pm_inst_model(lw, model);
+  if (pm_lw_draws(lw)) pm_lw_add_step(lw);
   PmFnId fn = pm_module_add_fn(lw->m, model->name.text, PM_FN_MODEL);
   lw->m->model = fn;
   pm_lw_frame(lw, fn, model->name.span);
@@ -48,7 +49,8 @@ void pm_lw_model(PmLower *lw, const PmItem *model) {
   pm_lw_put_declared(lw, lw->scope, inst);
   pm_lw_stmts(lw, &model->body);
   if (!lw->minimize && !lw->stopped) {
-    if (pm_lw_error(lw, PM_E_PROGRAM, model->name.span, "model `%s` minimises nothing", model->name.text)) {
+    if (!lw->misplaced_minimize &&
+        pm_lw_error(lw, PM_E_PROGRAM, model->name.span, "model `%s` minimises nothing", model->name.text)) {
       pm_diag_help(lw->diags, "end it with `minimize mean[...](...)`");
     }
   } else if (lw->loss.kind == PM_V_NODE) {

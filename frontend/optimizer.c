@@ -115,6 +115,16 @@ static bool set_results(Optimizer *o, PmScope *s) {
   return true;
 }
 
+static bool assigns_value(const PmStmts *body) {
+  for (int32_t i = 0; i < body->n; i++) {
+    const PmStmt *s = &body->items[i];
+    for (int32_t k = 0; k < s->names.n; k++) {
+      if (strcmp(s->names.items[k].text, "value") == 0) return true;
+    }
+  }
+  return false;
+}
+
 static PmFnId build_update(Optimizer *o, const PmType *type, int32_t rank, const PmVal *args) {
   PmLower *lw = o->lw;
   PmFnId fn = pm_module_add_fn(lw->m, o->item->name.text, PM_FN_UPDATE);
@@ -125,6 +135,14 @@ static PmFnId build_update(Optimizer *o, const PmType *type, int32_t rank, const
   lw->returned = false;
   pm_lw_stmts(lw, &o->item->body);
   bool ok = set_results(o, lw->scope);
+  if (!assigns_value(&o->item->body)) {
+    PmSpan span = o->item->name.span;
+    if (pm_lw_error(lw, PM_E_PROGRAM, span, "optimizer `%s` never assigns `value`: nothing would be trained",
+                    o->item->name.text)) {
+      pm_diag_help(lw->diags, "end it with an update such as `value = value - lr * grad`");
+    }
+    ok = false;
+  }
   lw->frame = outer_frame;
   lw->scope = outer_scope;
   if (!ok) pm_fn(lw->m, fn)->dead = true;
@@ -180,7 +198,7 @@ static bool read_overrides(Optimizer *o, const PmEntries *entries) {
     for (int32_t k = 0; k < o->item->defs.n; k++) known = known || names[k] == e->key.text;
     if (!known) {
       if (pm_lw_error(lw, PM_E_ARGS, e->key.span, "`%s` has no argument `%s`", o->item->name.text, e->key.text)) {
-        pm_lw_suggest(lw, e->key.text, names, o->item->defs.n);
+        pm_lw_suggest_from(lw, e->key.text, names, o->item->defs.n, "its arguments are");
       }
       ok = false;
       continue;

@@ -27,8 +27,11 @@ static bool ends_statement(int token) {
 
 static int give(PmParse *p, int token, PmSpan span) {
   // Told here so late that the parser has seen the `;` that ended the damaged statement.
-  if (p->last == SEMI) p->bad_text = false;
+  if (p->last == SEMI && !p->bad_fresh) p->bad_text = false;
+  p->bad_fresh = false;
+  p->after_keyword = p->last >= KW_PMODEL && p->last <= KW_NOT;
   p->last = token;
+  p->before_span = p->last_span;
   p->last_span = span;
   return token;
 }
@@ -48,7 +51,7 @@ static void count_brackets(PmParse *p, int token, PmSpan span) {
   if (close && p->parens > 0) p->parens--;
   // A brace never stands inside parentheses: one of those was forgotten, and line ends must count again.
   if (token == '{' || token == '}') p->parens = 0;
-  if (open || token == '{') p->depth++;
+  if ((open || token == '{') && p->depth <= PM_MAX_NESTING) p->opened[p->depth++] = span;
   if ((close || token == '}') && p->depth > 0) p->depth--;
   if (p->depth > PM_MAX_NESTING) {
     pm_parse_error(p, span, PM_E_NESTING, "brackets nest more than %d deep", PM_MAX_NESTING);
@@ -57,6 +60,7 @@ static void count_brackets(PmParse *p, int token, PmSpan span) {
 }
 
 int pm_scan_next(union PmSemantic *value, PmSpan *span, PmParse *p) {
+  p->after_inserted = p->inserted;
   p->inserted = false;
   *span = (PmSpan){p->file, p->at, p->at};
   if (p->first) {

@@ -2,6 +2,7 @@
 #ifndef PM_FRONTEND_PARSE_H
 #define PM_FRONTEND_PARSE_H
 
+#include "base/checked.h"
 #include "frontend/ast.h"
 
 typedef struct PmParse {
@@ -12,11 +13,11 @@ typedef struct PmParse {
   PmText *out;
   int32_t file;
   void *scanner;
-  int32_t at;  // byte offset of the scanner
-  int first;   // token that says which form is parsed; 0 once it was given out
-  int last;    // newest token
-  PmSpan last_span;
-  bool pending;  // a token waits behind an inserted `;`
+  int32_t at;                     // byte offset of the scanner
+  int first;                      // token that says which form is parsed; 0 once it was given out
+  int last;                       // newest token
+  PmSpan last_span, before_span;  // of the newest token, and of the one before it
+  bool pending;                   // a token waits behind an inserted `;`
   int pending_token;
   PmSpan pending_span;
   bool inserted;    // the newest token is a `;` that the text does not have
@@ -25,6 +26,10 @@ typedef struct PmParse {
   bool recovering;  // after a syntax error: the next line end ends the statement, whatever is open
   bool stopped;     // a limit was hit: no more tokens, no more messages
   bool failed;
+  bool after_inserted;                // so is the one before it
+  bool after_keyword;                 // the token before the newest is a word of the language
+  PmSpan opened[PM_MAX_NESTING + 1];  // the brackets that are open, by depth
+  bool bad_fresh;                     // `bad_text` was set since the newest token
   bool bad_text;  // a character of this statement was refused: what the grammar says of the rest is noise
 } PmParse;
 

@@ -379,6 +379,41 @@ static void put_found(PmBuf *out, const PmParse *p, PmSpan span, yysymbol_kind_t
   }
 }
 
+static bool is_keyword(yysymbol_kind_t kind) { return kind >= YYSYMBOL_KW_PMODEL && kind <= YYSYMBOL_KW_NOT; }
+
+static bool is_one_expected(const yysymbol_kind_t *expected, int n, yysymbol_kind_t kind) {
+  for (int i = 0; i < n; i++) {
+    if (expected[i] == kind) return true;
+  }
+  return false;
+}
+
+static void put_keyword_help(PmParse *p, PmSpan span) {
+  const char *text = p->sources->files[p->file].text;
+  pm_diag_help(p->diags, "`%.*s` is a word of the language and cannot be a name", (int)(span.hi - span.lo),
+               text + span.lo);
+}
+
+// What most often leads to this error: an open bracket, a word of the language as a name, a line that ended too early.
+static void explain_syntax(PmParse *p, const yypcontext_t *ctx, const yysymbol_kind_t *expected, int n) {
+  yysymbol_kind_t found = yypcontext_token(ctx);
+  PmSpan at = *yypcontext_location(ctx);
+  bool wants_name = is_one_expected(expected, n, YYSYMBOL_IDENT);
+  bool opens = p->depth > 0 && found != YYSYMBOL_SEMI;
+  if (opens && (found == YYSYMBOL_YYEOF || (p->parens > 0 && is_keyword(found)))) {
+    PmSpan open = p->opened[p->depth - 1];
+    pm_diag_label(p->diags, open, "this `%c` is not closed", p->sources->files[p->file].text[open.lo]);
+  } else if (found == YYSYMBOL_YYEOF || found == YYSYMBOL_SEMI) {
+    return;
+  } else if (is_keyword(found) && wants_name) {
+    put_keyword_help(p, at);
+  } else if (p->after_keyword && wants_name && p->sources->files[p->file].text[at.lo] == '=') {
+    put_keyword_help(p, p->before_span);
+  } else if (p->after_inserted && is_one_of(yysymbol_name(found), operators, COUNT(operators))) {
+    pm_diag_help(p->diags, "the line above ended its statement: end it with the operator, or open a bracket before it");
+  }
+}
+
 static int yyreport_syntax_error(const yypcontext_t *ctx, PmParse *p) {
   p->recovering = true;
   if (p->bad_text) return 0;
@@ -415,5 +450,6 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, PmParse *p) {
   }
   pm_parse_error(p, *yypcontext_location(ctx), PM_E_SYNTAX, "%s", pm_buf_str(&text));
   pm_buf_deinit(&text);
+  if (!p->stopped) explain_syntax(p, ctx, expected, n);
   return 0;
 }

@@ -89,7 +89,11 @@ void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item) {
   PmLower *lw = p->lw;
   PmRule rule = {.scope = item->scope.text, .span = item->span, .n_axes = item->axes.n};
   rule.axes = PM_NEW_N(lw->arena, PmAxisId, item->axes.n);
-  for (int32_t i = 0; i < item->axes.n; i++) rule.axes[i] = rule_axis(lw, item->axes.items[i].text);
+  rule.names = PM_NEW_N(lw->arena, PmRuleName, item->axes.n);
+  for (int32_t i = 0; i < item->axes.n; i++) {
+    rule.axes[i] = rule_axis(lw, item->axes.items[i].text);
+    rule.names[i] = (PmRuleName){item->axes.items[i].text, item->axes.items[i].span};
+  }
   bool roles = rule_roles(p, item->role, &rule.roles);
   if (!rule_targets(p, &item->targets, &rule) || !roles) return;
   rule.text = shard_text(p, item);

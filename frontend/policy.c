@@ -24,7 +24,7 @@ static bool read_key(PmLower *lw, const PmEntry *e, PmFormat *out) {
     return true;
   }
   if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`policy` has no setting `%s`", e->key.text)) {
-    pm_lw_suggest(lw, e->key.text, keys, 4);
+    pm_lw_suggest_from(lw, e->key.text, keys, 4, "its settings are");
   }
   return false;
 }

@@ -129,12 +129,22 @@ static void capture_used(Turn *t, const NameSet *used) {
     PmSym inner = *sym;
     if (inner.var != PM_NONE) {
       capture_var(t, inner.var);
-      inner.val.id = pm_lw_read_var(t->lw, inner.var);
+      inner.val.id = t->frame->var_vals[inner.var];
     } else {
       inner.val.id = add_invariant(t, inner.val.id);
     }
     inner.carried = false;
     pm_scope_put(t->lw, t->scope, inner);
+  }
+}
+
+// Gives captured parameters the type that they are read in: with casts, which may stand only after the last parameter
+// of the function.
+static void read_captured(Turn *t, const NameSet *used) {
+  for (int32_t i = 0; i < used->n; i++) {
+    PmSym *sym = pm_scope_find_here(t->scope, used->items[i].text);
+    if (!sym || sym->kind != PM_SYM_VALUE || sym->carried || sym->var == PM_NONE) continue;
+    sym->val.id = pm_lw_read_var(t->lw, sym->var);
   }
 }
 
@@ -148,6 +158,27 @@ static void add_stacked(Turn *t) {
     add_operand(t, outer);
     t->frame->var_vals[v] = pm_b_param(&t->frame->b, type, t->lw->m->vars[v].path);
   }
+}
+
+// What draws inside need: the step, and the turns of the repeats around.
+static void capture_draws(Turn *t) {
+  if (t->lw->step_var == PM_NONE || t->outer->var_vals[t->lw->step_var] == PM_NONE) return;
+  capture_var(t, t->lw->step_var);
+  for (int32_t i = 0; i < t->outer->n_turns; i++) {
+    t->frame->turn_axes[i] = t->outer->turn_axes[i];
+    t->frame->turns[i] = add_invariant(t, t->outer->turns[i]);
+  }
+  t->frame->n_turns = t->outer->n_turns;
+}
+
+// The number of the turn itself, stacked as the parameters are.
+static void add_turn(Turn *t) {
+  if (t->lw->step_var == PM_NONE || t->outer->var_vals[t->lw->step_var] == PM_NONE) return;
+  PmAxisId axis = t->inst->repeats[t->inst->n_repeats - 1];
+  PmBuilder *b = &t->outer->b;
+  add_operand(t, pm_b_cast(b, pm_b_pos(b, axis), PM_I32));
+  t->frame->turn_axes[t->frame->n_turns] = axis;
+  t->frame->turns[t->frame->n_turns++] = pm_b_param(&t->frame->b, pm_type_scalar(PM_I32), NULL);
 }
 
 // The carried values at the end of a turn, then the states that it assigned; false when one of them has an error.
@@ -199,10 +230,14 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   t.scope->naming = true;
   capture_carried(&t, &uses.assigned);
   capture_used(&t, &uses.used);
+  capture_draws(&t);
   add_stacked(&t);
+  add_turn(&t);
+  read_captured(&t, &uses.used);
   pm_lw_put_declared(lw, t.scope, inst);
   PmScope *outer_scope = lw->scope;
   lw->scope = t.scope;
+  int32_t errors = pm_diags_errors(lw->diags);
   pm_lw_stmts(lw, &s->body);
   bool ok = set_results(&t);
   lw->scope = outer_scope;
@@ -213,7 +248,9 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
     return;
   }
   if (t.n_carried == 0) {
-    if (pm_lw_error(lw, PM_E_PROGRAM, s->span, "this `repeat` changes nothing outside")) {
+    // What went wrong inside may be why nothing is carried.
+    if (pm_diags_errors(lw->diags) == errors &&
+        pm_lw_error(lw, PM_E_PROGRAM, s->span, "this `repeat` changes nothing outside")) {
       pm_diag_note(lw->diags, "a name that exists before the `repeat` must be assigned inside: `x += f(x)`");
     }
     return;

@@ -31,7 +31,7 @@ static void check_keys(const Train *t) {
     for (int32_t k = 0; k < N_KEYS; k++) known = known || strcmp(keys[k], e->key.text) == 0;
     if (!known) {
       if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`train` has no setting `%s`", e->key.text)) {
-        pm_lw_suggest(lw, e->key.text, keys, N_KEYS);
+        pm_lw_suggest_from(lw, e->key.text, keys, N_KEYS, "its settings are");
       }
     }
     for (int32_t k = 0; k < i && known && !e->glob.text; k++) {

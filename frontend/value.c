@@ -74,6 +74,12 @@ static bool plain_values(const Operands *o) {
 static bool refuse_dtype(const Operands *o, int32_t i, const char *wants, const char *help) {
   if (pm_lw_error(o->lw, PM_E_DTYPE, o->spans[i], "`%s` takes %s, but %s is %s", o->what, wants,
                   pm_lw_text(o->lw, o->spans[i]), pm_dtype_text(dtype_of(o->lw, &o->v[i])))) {
+    const PmVal *v = &o->v[i];
+    PmAxisId of = v->kind == PM_V_NODE ? pm_val_type(o->lw, v)->index_of : PM_NONE;
+    if (of != PM_NONE) {
+      pm_diag_note(o->lw->diags, "these are indices: they choose along an axis, as in `table[%s = %s]`",
+                   o->lw->m->axes[of].name, pm_lw_bare_text(o->lw, o->spans[i]));
+    }
     if (help) pm_diag_help(o->lw->diags, "%s", help);
   }
   return false;

@@ -179,6 +179,22 @@ bool pm_rule_pos(PmRuleCall *c) {
   return true;
 }
 
+bool pm_rule_random(PmRuleCall *c) {
+  if (!c->given || c->given->dtype != PM_F32) return pm_refuse(c, "`random` needs a result type of f32");
+  if (c->n_in != c->attr->n_axes + 1) return pm_refuse(c, "`random` takes the step, and a turn for each of its axes");
+  for (int32_t i = 0; i < c->n_in; i++) {
+    if (c->in[i].rank || c->in[i].dtype != (i ? PM_I32 : PM_F64)) {
+      return pm_refuse(c, "operand %d of `random` is not %s", i, i ? "i32[]" : "f64[]");
+    }
+    if (!pm_need_no_partial(c, &c->in[i])) return false;
+  }
+  *c->out = pm_type_scalar(PM_F32);
+  for (int32_t i = 0; i < c->given->rank; i++) {
+    if (!pm_out_dim(c, c->given, i)) return false;
+  }
+  return true;
+}
+
 bool pm_rule_broadcast(PmRuleCall *c) {
   if (!c->given) return pm_refuse(c, "`broadcast` needs a result type");
   *c->out = pm_type_scalar((PmDtype)c->in->dtype);

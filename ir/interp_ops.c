@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/philox.h"
 #include "ir/interp_ops.h"
 
 PmStatus *pm_eval_const(PmEval *e) {
@@ -14,6 +15,39 @@ PmStatus *pm_eval_pos(PmEval *e) {
     int64_t first = pm_dim_offset(e->ip->m, &e->out->type.dims[0], r);
     double *out = pm_rank_data(e->out, r);
     for (int64_t i = 0; i < e->out->n; i++) out[i] = (double)(first + i);
+  }
+  return NULL;
+}
+
+// Adds the turns, as the leading digits of the element's number.
+static uint64_t first_element(const PmEval *e, int64_t rank) {
+  const PmModule *m = e->ip->m;
+  uint64_t at = 0;
+  for (int32_t i = 0; i < e->node->attr.n_axes; i++) {
+    at = at * (uint64_t)pm_axis_size(m, e->node->attr.axes[i]) + (uint64_t)*pm_rank_data(e->in[i + 1], rank);
+  }
+  for (int32_t i = 0; i < e->out->type.rank; i++) at *= (uint64_t)pm_axis_size(m, e->out->type.dims[i].axis);
+  return at;
+}
+
+PmStatus *pm_eval_random(PmEval *e) {
+  const PmModule *m = e->ip->m;
+  const PmType *t = &e->out->type;
+  uint64_t key = pm_random_stream(m, e->node->attr.index);
+  for (int64_t r = 0; r < e->out->ranks; r++) {
+    double *out = pm_rank_data(e->out, r);
+    uint64_t step = (uint64_t)*pm_rank_data(e->in[0], r), first = first_element(e, r);
+    for (int64_t i = 0; i < e->out->n; i++) {
+      uint64_t at = 0, stride = 1;
+      int64_t rest = i;
+      for (int32_t d = t->rank - 1; d >= 0; d--) {
+        int64_t size = pm_local_size(m, t, d);
+        at += (uint64_t)(rest % size + pm_dim_offset(m, &t->dims[d], r)) * stride;
+        stride *= (uint64_t)pm_axis_size(m, t->dims[d].axis);
+        rest /= size;
+      }
+      out[i] = pm_random_uniform(key, step, first + at);
+    }
   }
   return NULL;
 }

@@ -25,6 +25,7 @@ typedef enum PmOpFlags {
   PM_F_VIEW = 64,     // moves no element
   PM_F_CALL = 128,    // has attr.callee
   PM_F_COMM = 256,    // talks to other ranks
+  PM_F_DRAW = 512,    // random numbers: the same wherever and whenever they are made again
 } PmOpFlags;
 
 typedef enum PmScalar {
@@ -47,6 +48,9 @@ typedef struct PmLoc {
 // Attributes; each op uses the fields named in its row below and leaves the others zero.
 //   const          number (type: any dtype, scalar)
 //   pos            axes[0]; type f64[axis] (the split, if any, is given by the result type)
+//   random         operands (step: f64[], turn of each repeat around: i32[]); axes[n_axes]: the axes of these repeats,
+//                  outermost first; index: the stream; f32 result type given explicitly. Uniform in [0, 1): element i of
+//                  the row-major order over (turns, global indices) is pm_random_uniform(pm_random_stream, step, i)
 //   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
 //   cast           result dtype given explicitly
 //   map            fn
@@ -160,11 +164,18 @@ typedef struct PmMeshAxis {
   PmLoc loc;
 } PmMeshAxis;
 
+// An axis as a rule has it in the text.
+typedef struct PmRuleName {
+  const char *text;
+  PmSpan span;
+} PmRuleName;
+
 // A placement rule of the effective plan, resolved to ids, in firing order.
 typedef struct PmRule {
   uint32_t roles;          // bit set of 1 << PmRole
   int32_t n_axes;
   PmAxisId *axes;          // PM_NONE for a name that no axis has (reported as a rule that never fires)
+  PmRuleName *names;       // n_axes entries; NULL for a pin
   const char *scope;       // glob over paths, or NULL
   bool none;               // closes the axis
   uint8_t zero;            // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles
@@ -233,6 +244,9 @@ PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);
+
+// The key of a `random` op's stream: by the module's seed and the op's `index`.
+uint64_t pm_random_stream(const PmModule *m, int64_t index);
 
 int64_t pm_axis_size(const PmModule *m, PmAxisId a);
 // Product of the mesh axes of a split; local size = size / parts (asserts that it divides).

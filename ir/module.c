@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "ir/ir.h"
 
 PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
@@ -45,6 +46,7 @@ static void clone_fn(PmModule *m, PmFn *f) {
 
 static void clone_rule(PmModule *m, PmRule *r) {
   r->axes = copy(m->arena, r->axes, r->n_axes, sizeof *r->axes);
+  if (r->names) r->names = copy(m->arena, r->names, r->n_axes, sizeof *r->names);
   r->pin_dims = copy(m->arena, r->pin_dims, r->n_pin_dims, sizeof *r->pin_dims);
   r->scope = keep(m, r->scope);
   r->text = keep(m, r->text);
@@ -205,6 +207,8 @@ int64_t pm_mesh_ranks(const PmModule *m) {
   }
   return n;
 }
+
+uint64_t pm_random_stream(const PmModule *m, int64_t index) { return pm_hash64(&index, sizeof index, m->seed); }
 
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh) {
   for (int32_t i = m->n_mesh - 1; i > mesh; i--) rank /= m->mesh[i].size;

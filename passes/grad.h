@@ -125,6 +125,10 @@ bool pm_deriv_flows(PmScalar fn);
 // Cotangent of operand k of a map whose result has cotangent `c`; PM_NONE when it has none.
 PmValueId pm_deriv(PmGrad *g, const PmNode *node, int32_t k, PmValueId c);
 
+// eval_mode.c: in `fn` and what it calls, 1 takes the place of every random number: what no draw gives, by which a
+// program tells evaluation from training. Functions that others call too are copied.
+void pm_eval_mode(PmModule *m, PmArena *scratch, PmFnId fn);
+
 // train_step.c: the step and eval functions around the model's pair.
 PM_MUST_CHECK PmStatus *pm_train_step_build(PmModule *m, PmArena *scratch, const PmGradPair *model, bool keep_grads);
 

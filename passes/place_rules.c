@@ -195,6 +195,9 @@ static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate
           (long long)axis->size, mesh->name, (long long)mesh->size);
   pm_diag_label(diags, rule->span, "affects %d value%s (`%s`%s)", fate->n_bad, fate->n_bad == 1 ? "" : "s",
                 fate->bad_path, fate->n_bad == 1 ? "" : ", ...");
+  if (axis->loc.path && mesh->loc.path)
+    pm_diag_note(diags, "`%s` is set at %s:%d:%d, `%s` at %s:%d:%d", axis->name, axis->loc.path, axis->loc.line,
+                 axis->loc.col, mesh->name, mesh->loc.path, mesh->loc.line, mesh->loc.col);
   char works[256];
   size_t at = 0;
   for (int64_t k = 1; k <= axis->size && k <= 4096 && at + 24 < sizeof works; k++)
@@ -206,12 +209,25 @@ static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate
     pm_diag_help(diags, "%s in {%s}, or write `shard %s -> none` above this line", mesh->name, works, axis->name);
 }
 
+static void report_no_axis(const PmModule *m, const PmRule *rule, const PmRuleName *name, PmDiags *diags) {
+  pm_diag(diags, PM_W_RULE_IDLE, name->span, "`%s` never fires for `%s`: there is no such axis", rule->text,
+          name->text);
+  const char **axes = PM_NEW_N(m->arena, const char *, m->n_axes + 1);
+  for (int32_t i = 0; i < m->n_axes; i++) axes[i] = m->axes[i].name;
+  const char *near = pm_did_you_mean(name->text, axes, m->n_axes);
+  if (near) pm_diag_suggest(diags, name->text, near);
+}
+
 static void report_idle(const PmModule *m, const PmRule *rule, PmDiags *diags) {
-  pm_diag(diags, PM_W_RULE_IDLE, rule->span, "rule `%s` never fires", rule->text);
   if (rule->pin) {
+    pm_diag(diags, PM_W_RULE_IDLE, rule->span, "rule `%s` never fires", rule->text);
     pm_diag_note(diags, "no value has the path `%s`", rule->pin);
     return;
   }
+  int32_t known = 0;
+  for (int32_t i = 0; i < rule->n_axes; i++) known += rule->axes[i] != PM_NONE;
+  if (known == 0 && rule->names) return;
+  pm_diag(diags, PM_W_RULE_IDLE, rule->span, "rule `%s` never fires", rule->text);
   for (int32_t i = 0; i < rule->n_axes; i++)
     if (rule->axes[i] != PM_NONE)
       pm_diag_note(diags, "no value that it binds has `%s` undecided by an earlier rule", m->axes[rule->axes[i]].name);
@@ -223,12 +239,15 @@ void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *d
   fire_vars(&f);
   fire_values(&f);
   for (int32_t r = 0; r < m->n_rules; r++) {
+    const PmRule *rule = &m->rules[r];
+    for (int32_t i = 0; rule->names && i < rule->n_axes; i++)
+      if (rule->axes[i] == PM_NONE) report_no_axis(m, rule, &rule->names[i], diags);
     if (f.fates[r].stray_path)
-      pm_diag(diags, PM_E_NO_AXIS, m->rules[r].span, "`%s` has no axis `%s` to pin", f.fates[r].stray_path,
+      pm_diag(diags, PM_E_NO_AXIS, rule->span, "`%s` has no axis `%s` to pin", f.fates[r].stray_path,
               m->axes[f.fates[r].stray_axis].name);
     else if (f.fates[r].bad_axis != PM_NONE)
-      report_indivisible(m, &m->rules[r], &f.fates[r], diags);
-    else if (!f.fates[r].fired && m->rules[r].zero == 0)
-      report_idle(m, &m->rules[r], diags);
+      report_indivisible(m, rule, &f.fates[r], diags);
+    else if (!f.fates[r].fired && rule->zero == 0)
+      report_idle(m, rule, diags);
   }
 }

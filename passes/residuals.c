@@ -34,12 +34,20 @@ static void find_used(Close *c) {
     PmValueId draft = c->w->of_fwd[v];
     c->used[v] = draft < bwd->n_params && used[draft];
   }
+  // A draw is made again from the step and the turns, which every caller has.
+  for (int32_t i = 0; i < c->fwd.n_nodes; i++) {
+    const PmNode *node = &c->fwd.nodes[i];
+    for (int32_t k = 0; (pm_op_flags(node->op) & PM_F_DRAW) && k < node->n_in; k++) {
+      PmValueId v = node->in[k];
+      c->used[v] = c->used[v] || (v < c->fwd.n_params && c->w->of_fwd[v] < bwd->n_params);
+    }
+  }
 }
 
 static bool is_cheap(const PmNode *node) {
   uint32_t flags = pm_op_flags(node->op);
   if (flags & (PM_F_CALL | PM_F_COMM)) return false;
-  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT));
+  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
 }
 
 // A variable of the module is there in the backward anyway: what is cast or broadcast from it need not be saved.

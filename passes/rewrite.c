@@ -6,6 +6,7 @@
 
 static const bool takes_type[PM_OP_COUNT] = {[PM_OP_const] = true,
                                              [PM_OP_pos] = true,
+                                             [PM_OP_random] = true,
                                              [PM_OP_broadcast] = true,
                                              [PM_OP_cast] = true,
                                              [PM_OP_scatter_add] = true};

@@ -250,6 +250,7 @@ static void build_eval(PmModule *m, PmArena *scratch) {
     PmBinding *bind = PM_NEW(m->arena, PmBinding);
     *bind = (PmBinding){PM_NONE, pm_intern(m->names, "logits")};
     pm_fn(m, m->eval)->result_bind = bind;
+    pm_eval_mode(m, scratch, m->eval);
     return;
   }
 }

@@ -195,6 +195,8 @@ ARITHMETIC(MIN, min_f32(A->f, B->f), min_f64(A->d, B->d), A->i < B->i ? A->i : B
 ARITHMETIC(MAX, max_f32(A->f, B->f), max_f64(A->d, B->d), A->i > B->i ? A->i : B->i)
 ARITHMETIC(SHL, 0, 0, wrap((int64_t)((uint64_t)(uint32_t)A->i << (B->i & 31))))
 ARITHMETIC(SHR, 0, 0, wrap((int64_t)((uint32_t)A->i >> (B->i & 31))))
+ARITHMETIC(MULHI, 0, 0, wrap((int64_t)((uint64_t)(uint32_t)A->i * (uint32_t)B->i >> 32)))
+ARITHMETIC(XOR, 0, 0, A->i ^ B->i)
 ARITHMETIC(CALL_COS, 0, cos(A->d), 0)
 ARITHMETIC(CALL_ERF, 0, erf(A->d), 0)
 ARITHMETIC(CALL_EXP, 0, exp(A->d), 0)

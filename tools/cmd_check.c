@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "base/json.h"
+#include "tools/fix.h"
 #include "tools/pipeline.h"
 #include "tools/table.h"
 
@@ -51,6 +52,7 @@ static void print_json(const PmModule *m, const Summary *s) {
 PmStatus *pm_cmd_check(PmTool *t) {
   const char *path;
   PM_TRY(pm_tool_file(t, 0, &path));
+  if (t->opt.fix) PM_TRY(pm_tool_fix(t, path));
   PmModule *m;
   PM_TRY(pm_tool_module(t, path, "", &m));
   Summary s = summarise(m);

@@ -13,6 +13,7 @@ PM_MUST_CHECK PmStatus *pm_show_kernels(PmTool *t, const char *path);
 PM_MUST_CHECK PmStatus *pm_show_memory(PmTool *t, const char *path);
 PM_MUST_CHECK PmStatus *pm_show_params(PmTool *t, const char *path);
 PM_MUST_CHECK PmStatus *pm_show_plan(PmTool *t, const char *path);
+PM_MUST_CHECK PmStatus *pm_show_residuals(PmTool *t, const char *path);  // of `show graph --residuals`
 PM_MUST_CHECK PmStatus *pm_show_sharding(PmTool *t, const char *path);
 
 // A JSON answer: one object on stdout.

@@ -2,6 +2,7 @@
 #ifndef PM_CODEGEN_CPU_LLVM_COMPILER_H
 #define PM_CODEGEN_CPU_LLVM_COMPILER_H
 
+#include "base/arena.h"
 #include "runtime/program.h"
 
 typedef struct PmLlvmOptions {
@@ -13,5 +14,13 @@ typedef struct PmLlvmOptions {
 PM_MUST_CHECK PmStatus *pm_llvm_compiler_create(const PmLlvmOptions *opts, PmKernelCompiler **out);
 // LLVM IR of one kernel as text, for `show kernels` and tests.
 PM_MUST_CHECK PmStatus *pm_llvm_print(const PmLlvmOptions *opts, const PmKernel *k, PmBuf *out);
+
+typedef struct PmLlvmInfo {
+  const char *version, *triple, *cpu;  // "19.1.7", "x86_64-pc-linux-gnu", "skylake-avx512"
+  int32_t vector_bits;
+} PmLlvmInfo;
+
+// The library that is linked in, and what it compiles for on this machine.
+PM_MUST_CHECK PmStatus *pm_llvm_describe(PmArena *arena, PmLlvmInfo *out);
 
 #endif

@@ -140,6 +140,17 @@ static LLVMValueRef param(const PmLlvmEmit *e, const PmInstr *in) {
   return LLVMBuildLoad2(e->b, i32, LLVMBuildGEP2(e->b, i32, e->scalars, &at, 1, ""), "");
 }
 
+static LLVMValueRef high_product(const PmLlvmEmit *e, LLVMValueRef a, LLVMValueRef b, int32_t lanes) {
+  LLVMTypeRef wide = LLVMInt64TypeInContext(e->ctx);
+  LLVMValueRef half = pm_llvm_i64(e, 32);
+  if (lanes > 1) {
+    wide = LLVMVectorType(wide, (unsigned)lanes);
+    half = pm_llvm_splat(e, half, lanes);
+  }
+  LLVMValueRef product = LLVMBuildMul(e->b, LLVMBuildZExt(e->b, a, wide, ""), LLVMBuildZExt(e->b, b, wide, ""), "");
+  return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, product, half, ""), LLVMTypeOf(a), "");
+}
+
 LLVMValueRef pm_llvm_op(const PmLlvmEmit *e, int32_t i) {
   const PmInstr *in = &e->k->instrs[i];
   const int32_t lanes = pm_llvm_lanes(e, i);
@@ -176,6 +187,8 @@ LLVMValueRef pm_llvm_op(const PmLlvmEmit *e, int32_t i) {
     case PM_I_NOT: return LLVMBuildNot(e->b, v[0], "");
     case PM_I_SELECT: return LLVMBuildSelect(e->b, v[0], v[1], v[2], "");
     case PM_I_BITCAST: return LLVMBuildBitCast(e->b, v[0], pm_llvm_type(e, (PmKDtype)in->dtype, lanes), "");
+    case PM_I_MULHI: return high_product(e, v[0], v[1], lanes);
+    case PM_I_XOR: return LLVMBuildXor(e->b, v[0], v[1], "");
     case PM_I_SHL:
     case PM_I_SHR: {
       LLVMValueRef by = LLVMBuildAnd(e->b, v[1], pm_llvm_const(e, PM_K_I32, lanes, 31), "");

@@ -39,6 +39,19 @@ void pm_llvm_target_deinit(PmLlvmTarget *t) {
   LLVMDisposeMessage(t->features);
 }
 
+PmStatus *pm_llvm_describe(PmArena *arena, PmLlvmInfo *out) {
+  PmLlvmTarget t;
+  PM_TRY(pm_llvm_target_init(&t, &(PmLlvmOptions){0}));
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  *out = (PmLlvmInfo){.version = pm_arena_printf(arena, "%u.%u.%u", major, minor, patch),
+                      .triple = pm_arena_strdup(arena, t.triple),
+                      .cpu = pm_arena_strdup(arena, t.cpu),
+                      .vector_bits = t.width * 32};
+  pm_llvm_target_deinit(&t);
+  return NULL;
+}
+
 static void put_i64(PmBuf *b, int64_t v) { pm_buf_put(b, &v, sizeof v); }
 
 static void put_instr(PmBuf *b, const PmInstr *in) {

@@ -1,4 +1,5 @@
 #include "base/diag.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,17 @@ static void strict_makes_errors(void **state) {
   assert_string_equal(print(false), "error[W0407]: never fires\n");
 }
 
+static const char *page_as_json(PmDiagCode code) {
+  PmBuf text;
+  PmJson j;
+  pm_buf_init(&text);
+  pm_json_init(&j, &text, false);
+  pm_json_str(&j, pm_diag_page(code));
+  const char *copy = pm_arena_strdup(&arena, pm_buf_str(&text));
+  pm_buf_deinit(&text);
+  return copy;
+}
+
 static void json_lines(void **state) {
   (void)state;
   int32_t f = add_file("j.pmodel", "a = \"q\"\nb = c\n");
@@ -235,7 +247,7 @@ static void json_lines(void **state) {
   PmBuf want;
   pm_buf_init(&want);
   pm_buf_printf(&want,
-                "{\"message\":\"unknown name `c`\",\"code\":{\"code\":\"E0201\",\"explanation\":\"%s\"},"
+                "{\"message\":\"unknown name `c`\",\"code\":{\"code\":\"E0201\",\"explanation\":%s},"
                 "\"level\":\"error\",\"spans\":["
                 "{\"file_name\":\"j.pmodel\",\"byte_start\":12,\"byte_end\":13,\"line_start\":2,\"line_end\":2,"
                 "\"column_start\":5,\"column_end\":6,\"is_primary\":true,\"label\":\"here\"},"
@@ -246,13 +258,34 @@ static void json_lines(void **state) {
                 "\"rendered\":\"j.pmodel:2:5: error[E0201]: unknown name `c`\\n"
                 " 1 | a = \\\"q\\\"\\n   |     --- a \\\"text\\\"\\n 2 | b = c\\n   |     ^ here\\n"
                 "help: did you mean `a`?\\n\"}\n",
-                pm_diag_page(PM_E_UNKNOWN_NAME));
+                page_as_json(PM_E_UNKNOWN_NAME));
   pm_buf_printf(&want,
-                "{\"message\":\"idle\",\"code\":{\"code\":\"W0407\",\"explanation\":\"%s\"},\"level\":\"warning\","
+                "{\"message\":\"idle\",\"code\":{\"code\":\"W0407\",\"explanation\":%s},\"level\":\"warning\","
                 "\"spans\":[],\"children\":[],\"rendered\":\"warning[W0407]: idle\\n\"}\n",
-                pm_diag_page(PM_W_RULE_IDLE));
+                page_as_json(PM_W_RULE_IDLE));
   assert_string_equal(print(true), pm_buf_str(&want));
   pm_buf_deinit(&want);
+}
+
+// An edit goes with a suggestion where the primary span is the misspelt name itself.
+static void suggestions_carry_edits(void **state) {
+  (void)state;
+  int32_t f = add_file("e.pmodel", "aa = bb + cc\n");
+  pm_diag(diags, PM_E_UNKNOWN_NAME, span_of(f, "cc", 0), "unknown name `cc`");
+  pm_diag_suggest(diags, "cc", "ccc");
+  pm_diag(diags, PM_E_UNKNOWN_NAME, span_of(f, "bb", 0), "unknown name `bb`");
+  pm_diag_suggest(diags, "bb", "bbb");
+  pm_diag(diags, PM_E_UNKNOWN_NAME, span_of(f, "bb + cc", 0), "unknown name `bb`");
+  pm_diag_suggest(diags, "bb", "bbb");
+  pm_diag(diags, PM_E_UNKNOWN_NAME, span_of(f, "bb", 0), "once more");
+  pm_diag_suggest(diags, "bb", "b");
+  PmDiagEdit *edits;
+  assert_int_equal(pm_diags_edits(diags, &edits), 2);
+  assert_string_equal(edits[0].text, "bbb");
+  assert_int_equal(edits[0].span.lo, 5);
+  assert_string_equal(edits[1].text, "ccc");
+  assert_non_null(
+      strstr(print(true), "\"suggested_replacement\":\"ccc\",\"suggestion_applicability\":\"MachineApplicable\""));
 }
 
 static void nothing_prints_nothing(void **state) {
@@ -295,6 +328,7 @@ int main(void) {
       TEST(a_flood_is_counted),
       TEST(strict_makes_errors),
       TEST(json_lines),
+      TEST(suggestions_carry_edits),
       TEST(nothing_prints_nothing),
       TEST(the_table_is_sound),
   };

@@ -116,7 +116,7 @@ static void gen_op(Gen *g) {
   static const uint8_t floats[] = {PM_I_ADD,  PM_I_SUB,   PM_I_MUL,  PM_I_DIV, PM_I_FMA, PM_I_NEG, PM_I_ABS,
                                    PM_I_SQRT, PM_I_FLOOR, PM_I_RINT, PM_I_MIN, PM_I_MAX, PM_I_SELECT};
   static const uint8_t ints[] = {PM_I_ADD, PM_I_SUB, PM_I_MUL, PM_I_NEG, PM_I_MIN, PM_I_MAX,
-                                 PM_I_AND, PM_I_OR,  PM_I_SHL, PM_I_SHR, PM_I_SELECT};
+                                 PM_I_AND, PM_I_OR,  PM_I_SHL, PM_I_SHR, PM_I_MULHI, PM_I_XOR, PM_I_SELECT};
   static const uint8_t bools[] = {PM_I_AND, PM_I_OR, PM_I_NOT, PM_I_SELECT};
   static const int8_t n_in[] = {
 #define INSTR(name, text, n, what) n,

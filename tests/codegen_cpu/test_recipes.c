@@ -1,6 +1,9 @@
 // Every recipe: compiled equals interpreted bit for bit, and both stay within a bound of the C library's value.
 #include "run_kernel.h"
 
+#include "base/philox.h"
+#include "codegen/recipes.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,12 +191,64 @@ static void test_host(void **state) {
   pm_arena_deinit(&arena);
 }
 
+static double whole_number(int64_t i, uint64_t *state) {
+  static const double ends[] = {0, 1, 2, 3, 4, 7, 8589934588, 0x1p31, 0x1p32, 0x1p33 - 1, 0x1p34, 0x1p48 - 1, 0x1p53 - 1};
+  const int64_t n = sizeof ends / sizeof *ends;
+  if (i < n) return ends[i];
+  return (double)(next(state) >> (11 + next(state) % 50));
+}
+
+// The kernel's random numbers are base/philox.h's, bit for bit.
+static void test_uniform(void **state) {
+  (void)state;
+  PmArena arena;
+  pm_arena_init(&arena, 0);
+  PmKBuilder kb;
+  const uint64_t key = 0xfedcba9876543210u;
+  pm_kb_init(&kb, &arena, "uniform", false, PM_VEC_OUTER);
+  const int32_t axis = pm_kb_outer(&kb, N, PM_KA_GRID);
+  const int32_t a = pm_kb_arg(&kb, PM_K_F64, 0, true, false), b = pm_kb_arg(&kb, PM_K_F64, 0, true, false);
+  const int32_t y = pm_kb_arg(&kb, PM_K_F32, 0, false, true);
+  PmKAddr at = pm_kaddr();
+  at.stride[axis] = 1;
+  const int32_t step = pm_kb_load(&kb, a, &at), index = pm_kb_load(&kb, b, &at);
+  pm_kb_store(&kb, y, &at, pm_recipe_uniform(&kb, key, step, index), false);
+  PmKernel *k = pm_kb_finish(&kb);
+  PmProgram *p = program_of(&arena, &k, 1);
+  char **args = args_new(k, 1), **want = args_new(k, 1);
+  uint64_t stream = 5;
+  for (int64_t i = 0; i < N; i++) {
+    for (int32_t arg = 0; arg < 2; arg++) {
+      const double v = arg ? whole_number(i, &stream) : whole_number(i / 13, &stream);
+      put(args[arg], PM_K_F64, i, v);
+      put(want[arg], PM_K_F64, i, v);
+    }
+  }
+  PmKernelCompiler *compiler = compiler_new(0, 2, NULL);
+  PmKernelFn fn;
+  compile_ok(compiler, p, &fn);
+  fn(args, NULL, 0, N);
+  pm_kernel_interp(k, want, NULL, 0, N);
+  int32_t arg = 0;
+  int64_t where = 0;
+  assert_true(args_equal(k, args, want, &arg, &where));
+  for (int64_t i = 0; i < N; i++) {
+    const uint64_t s = (uint64_t)get(args[0], PM_K_F64, i), e = (uint64_t)get(args[1], PM_K_F64, i);
+    assert_true(get(args[2], PM_K_F32, i) == pm_random_uniform(key, s, e));
+  }
+  compiler->destroy(compiler);
+  args_free(k, args);
+  args_free(k, want);
+  pm_arena_deinit(&arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_f32),
       cmocka_unit_test(test_f64),
       cmocka_unit_test(test_far_angles_are_nan),
       cmocka_unit_test(test_host),
+      cmocka_unit_test(test_uniform),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

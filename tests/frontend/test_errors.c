@@ -199,11 +199,11 @@ static const Case cases[] = {
           "  y = causal_attention[seq, heads, embed](x, x, x)\n"
           "  minimize mean[batch, seq, embed](x)\n"
           "}\n",
-     "std:63:29: error[E0204]: axis `s` has size 2, but 8 is needed here\n"
-     " 62 | fn causal_attention[t, s, d](q, k, v) {       # k, v arrive on axis t and are renamed to "
+     "std:70:29: error[E0204]: axis `s` has size 2, but 8 is needed here\n"
+     " 69 | fn causal_attention[t, s, d](q, k, v) {  # k, v arrive on axis t and are renamed to "
      "s\n"
      "    |                        - `s` comes from here\n"
-     " 63 |   a = dot[d](q, rename[t -> s](k)) * d ** -0.5\n"
+     " 70 |   a = dot[d](q, rename[t -> s](k)) * d ** -0.5\n"
      "    |                             ^\n"
      "   --> errors.pmodel:8:7\n"
      "  8 |   y = causal_attention[seq, heads, embed](x, x, x)\n"
@@ -257,6 +257,7 @@ static const Case cases[] = {
      "errors.pmodel:8:7: error[E0207]: `+` takes floats, but `tokens` is i32\n"
      " 8 |   y = tokens + 1\n"
      "   |       ^^^^^^\n"
+     "note: these are indices: they choose along an axis, as in `table[vocab = tokens]`\n"
      "help: cast with `f32(...)`\n"},
     {"index_elsewhere",
      HEAD "model m {\n"
@@ -444,6 +445,7 @@ static const Case cases[] = {
      "errors.pmodel:10:26: error[E0303]: `policy` has no setting `store`\n"
      " 10 | policy { compute = bf61; store = f32; \"*.ww\": reduce = f32 }\n"
      "    |                          ^^^^^\n"
+     "note: its settings are `compute`, `grad`, `param` and `reduce`\n"
      "errors.pmodel:10:39: warning[W0304]: `\"*.ww\"` matches no parameter\n"
      " 10 | policy { compute = bf61; store = f32; \"*.ww\": reduce = f32 }\n"
      "    |                                       ^^^^^^\n"

@@ -101,9 +101,28 @@ static void overrides_go_by_path(void **state) {
   compiled_free(&c);
 }
 
+// A cast is a node, and a body's parameters stand before its nodes.
+static void a_repeat_reads_outer_parameters_narrower(void **state) {
+  (void)state;
+  Compiled c;
+  PmFrontendOptions o = {.seed = -1};
+  compile(&c, "policy.pmodel",
+          "pmodel 1\nimport \"std\"\naxis batch = 2, vocab = 5, embed = 6, ff = 3, layer = 2\n"
+          "model m {\n  input tokens[batch] in vocab\n  param t[vocab, embed], w[embed, ff], v[embed] ~ ones\n"
+          "  x = t[vocab = tokens]\n  repeat layer {\n    param g[embed] ~ ones\n    state u ~ zeros\n    u += 1\n"
+          "    x += dot[ff](dot[embed](x, w), w) * g + v\n  }\n  minimize mean[batch, embed](f32(x))\n}\n"
+          "policy { compute = bf16 }\n" TRAIN,
+          &o);
+  if (c.code) fail_msg("%s", c.text);
+  PmStatus *st = pm_module_verify(c.module);
+  if (st) fail_msg("%s", pm_status_message(st));
+  compiled_free(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(without_a_policy_all_is_f32),
                                      cmocka_unit_test(compute_is_what_parameters_are_read_in),
-                                     cmocka_unit_test(overrides_go_by_path)};
+                                     cmocka_unit_test(overrides_go_by_path),
+                                     cmocka_unit_test(a_repeat_reads_outer_parameters_narrower)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,14 @@ static void test_llama(void **state) {
   check_model(PM_SOURCE_DIR "/tests/recorded/llama_tiny.pmodel");
 }
 
+// The draws are the same in every run of a step, so that differences see a fixed function.
+static void test_dropout(void **state) {
+  (void)state;
+  check_model(PM_SOURCE_DIR "/examples/mlp_dropout.pmodel");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt2), cmocka_unit_test(test_llama)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt2), cmocka_unit_test(test_llama),
+                                     cmocka_unit_test(test_dropout)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,13 @@ cp out graph.pir
 expect 0 opt graph.pir
 cmp out graph.pir || complain "show graph prints text that reads back to something else"
 
+expect 0 show graph --residuals "$gpt"
+says out '^layer.attn.q +f32\[layer:4, batch:8, seq:64, heads:4, hdim:32\] +1,048,576 +.*gpt_tiny.pmodel:12:7$'
+says out '^logits +f32\[batch:8, seq:64, vocab:256\] +524,288 '
+says out '^total +11,325,440$'
+expect 0 show graph --residuals "$gpt" --plan dp2 --json
+says out '^  "bytes": 5662720$'
+
 expect 0 show plan "$gpt"
 says out 'no plan: one rank'
 expect 0 show plan "$gpt" --plan tp2 --shard 'batch -> tensor'

@@ -1,0 +1,106 @@
+// Random numbers of a program: `dropout`. A draw is keyed by the path of its block and its ordinal there; the step and
+// the turns of the repeats around are its operands, so that functions that draw get these as parameters.
+#include <string.h>
+
+#include "base/hash.h"
+#include "frontend/lower.h"
+
+static bool expr_draws(const PmExpr *e);
+
+static bool args_draw(const PmArgs *args) {
+  for (int32_t i = 0; i < args->n; i++) {
+    if (expr_draws(args->items[i].value) || expr_draws(args->items[i].end)) return true;
+  }
+  return false;
+}
+
+static bool expr_draws(const PmExpr *e) {
+  if (!e) return false;
+  if (e->kind == PM_X_NAME && strcmp(e->name, "dropout") == 0) return true;
+  return expr_draws(e->a) || expr_draws(e->b) || args_draw(&e->args);
+}
+
+static bool stmts_draw(const PmStmts *stmts) {
+  for (int32_t i = 0; i < stmts->n; i++) {
+    const PmStmt *s = &stmts->items[i];
+    if (expr_draws(s->value) || stmts_draw(&s->body)) return true;
+    for (int32_t k = 0; k < s->values.n; k++) {
+      if (expr_draws(s->values.items[k])) return true;
+    }
+  }
+  return false;
+}
+
+bool pm_lw_draws(const PmLower *lw) {
+  for (int32_t u = 0; u < lw->n_units; u++) {
+    const PmItems *items = &lw->units[u]->text.items;
+    for (int32_t i = 0; i < items->n; i++) {
+      if (expr_draws(items->items[i].value) || stmts_draw(&items->items[i].body)) return true;
+    }
+  }
+  return false;
+}
+
+static int64_t stream(PmLower *lw) {
+  PmInst *inst = lw->scope->inst;
+  const char *name = pm_arena_printf(lw->arena, "%s#%d", inst->path, inst->n_draws++);
+  // Positive, so that the text form has no signs.
+  return (int64_t)(pm_hash64(name, strlen(name), 0) >> 1);
+}
+
+// f32, uniform in [0, 1), of the axes of `like`.
+static PmValueId draw(PmLower *lw, const PmType *like) {
+  PmFrame *f = lw->frame;
+  PmType type = pm_type_scalar(PM_F32);
+  for (int32_t i = 0; i < like->rank; i++) pm_type_add(&type, like->dims[i].axis);
+  PmAttr attr = {.index = stream(lw), .n_axes = (uint8_t)f->n_turns};
+  PmValueId in[PM_MAX_RANK + 1] = {f->var_vals[lw->step_var]};
+  for (int32_t i = 0; i < f->n_turns; i++) {
+    attr.axes[i] = f->turn_axes[i];
+    in[i + 1] = f->turns[i];
+  }
+  return pm_b_node(&f->b, PM_OP_random, &attr, in, f->n_turns + 1, &type);
+}
+
+static PmValueId splat(PmBuilder *b, double v, const PmType *type) {
+  return pm_b_broadcast(b, pm_b_const(b, (PmDtype)type->dtype, v), *type);
+}
+
+// Where u < limit `then`, elsewhere `other`.
+static PmValueId choose(PmBuilder *b, PmValueId u, double limit, double then, PmValueId other) {
+  PmType type = *pm_b_type(b, u);
+  PmValueId bound = splat(b, limit, &type), chosen = splat(b, then, &type);
+  PmValueId hit = pm_b_map2(b, PM_S_lt, u, bound);
+  return pm_b_map3(b, PM_S_where, hit, chosen, other);
+}
+
+// x / (1 - p) where a draw is at least p, else 0; x itself in evaluation, where draws are 1 (passes/eval_mode.c).
+PmVal pm_lw_dropout(PmLower *lw, const PmCall *c) {
+  const PmExpr *value = c->args->items[0].value, *rate = c->args->items[1].value;
+  PmVal x = pm_lw_eval(lw, value);
+  double p;
+  if (!pm_lw_eval_num(lw, rate, "the rate of `dropout`", &p) || x.kind == PM_V_ERROR) return PM_ERROR_VAL;
+  if (!(p >= 0) || !(p < 1)) {
+    if (pm_lw_error(lw, PM_E_CONSTANT, rate->span, "the rate of `dropout` is in [0, 1)")) {
+      pm_diag_note(lw->diags, "it is the part that is dropped: 0.1 keeps nine of ten");
+    }
+    return PM_ERROR_VAL;
+  }
+  if (x.kind != PM_V_NODE || !pm_dtype_is_float((PmDtype)pm_val_type(lw, &x)->dtype)) {
+    pm_lw_error(lw, PM_E_DTYPE, value->span, "`dropout` takes a tensor of floats");
+    return PM_ERROR_VAL;
+  }
+  if (lw->step_var == PM_NONE || lw->frame->var_vals[lw->step_var] == PM_NONE || !lw->scope->inst) {
+    return pm_lw_later_val(lw, c->name_span, "`dropout` inside `fn`");
+  }
+  if (p == 0) return x;
+  pm_lw_at(lw, c->expr->span);
+  x = pm_lw_data(lw, x);
+  PmBuilder *b = &lw->frame->b;
+  PmType type = *pm_val_type(lw, &x);
+  PmValueId u = draw(lw, &type);
+  PmType f32 = *pm_b_type(b, u);
+  PmValueId kept = choose(b, u, 1, 1 / (1 - p), splat(b, 1, &f32));
+  PmValueId factor = pm_b_cast(b, choose(b, u, p, 0, kept), (PmDtype)type.dtype);
+  return pm_val_node(pm_b_map2(b, PM_S_mul, x.id, factor), false);
+}
