@@ -124,6 +124,13 @@ void *pm_arena_alloc_n(PmArena *arena, size_t count, size_t size) {
   return pm_arena_alloc(arena, bytes);
 }
 
+void *pm_arena_copy(PmArena *arena, const void *data, int32_t count, size_t size) {
+  if (count <= 0 || !data) return NULL;
+  void *out = pm_arena_alloc_n(arena, (size_t)count, size);
+  memcpy(out, data, (size_t)count * size);
+  return out;
+}
+
 char *pm_arena_strdup(PmArena *arena, const char *s) { return pm_arena_strndup(arena, s, strlen(s)); }
 
 char *pm_arena_strndup(PmArena *arena, const char *s, size_t n) {

@@ -25,6 +25,8 @@ void pm_arena_reset(PmArena *arena);
 void *pm_arena_alloc(PmArena *arena, size_t size);
 // `count * size` with a checked product.
 void *pm_arena_alloc_n(PmArena *arena, size_t count, size_t size);
+// A copy of `count` elements; NULL for none.
+void *pm_arena_copy(PmArena *arena, const void *data, int32_t count, size_t size);
 char *pm_arena_strdup(PmArena *arena, const char *s);
 char *pm_arena_strndup(PmArena *arena, const char *s, size_t n);
 char *pm_arena_printf(PmArena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -13,13 +13,6 @@ PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
   return m;
 }
 
-static void *copy(PmArena *arena, const void *data, int32_t n, size_t elem) {
-  if (!n || !data) return NULL;
-  void *out = pm_arena_alloc_n(arena, (size_t)n, elem);
-  memcpy(out, data, (size_t)n * elem);
-  return out;
-}
-
 // Text that may live in the arena of the module that is copied.
 static const char *keep(PmModule *m, const char *s) { return s ? pm_intern(m->names, s) : NULL; }
 
@@ -30,24 +23,24 @@ static void keep_reports(PmModule *m, PmBinding *bind, int32_t n) {
 
 static void clone_fn(PmModule *m, PmFn *f) {
   f->base = keep(m, f->base);
-  f->values = copy(m->arena, f->values, f->n_values, sizeof *f->values);
+  f->values = pm_arena_copy(m->arena, f->values, f->n_values, sizeof *f->values);
   f->cap_values = f->n_values;
-  f->nodes = copy(m->arena, f->nodes, f->n_nodes, sizeof *f->nodes);
+  f->nodes = pm_arena_copy(m->arena, f->nodes, f->n_nodes, sizeof *f->nodes);
   f->cap_nodes = f->n_nodes;
   for (int32_t i = 0; i < f->n_nodes; i++) {
-    f->nodes[i].in = copy(m->arena, f->nodes[i].in, f->nodes[i].n_in, sizeof *f->nodes[i].in);
+    f->nodes[i].in = pm_arena_copy(m->arena, f->nodes[i].in, f->nodes[i].n_in, sizeof *f->nodes[i].in);
   }
-  f->results = copy(m->arena, f->results, f->n_results, sizeof *f->results);
-  f->param_bind = copy(m->arena, f->param_bind, f->n_params, sizeof *f->param_bind);
-  f->result_bind = copy(m->arena, f->result_bind, f->n_results, sizeof *f->result_bind);
+  f->results = pm_arena_copy(m->arena, f->results, f->n_results, sizeof *f->results);
+  f->param_bind = pm_arena_copy(m->arena, f->param_bind, f->n_params, sizeof *f->param_bind);
+  f->result_bind = pm_arena_copy(m->arena, f->result_bind, f->n_results, sizeof *f->result_bind);
   keep_reports(m, f->param_bind, f->n_params);
   keep_reports(m, f->result_bind, f->n_results);
 }
 
 static void clone_rule(PmModule *m, PmRule *r) {
-  r->axes = copy(m->arena, r->axes, r->n_axes, sizeof *r->axes);
-  if (r->names) r->names = copy(m->arena, r->names, r->n_axes, sizeof *r->names);
-  r->pin_dims = copy(m->arena, r->pin_dims, r->n_pin_dims, sizeof *r->pin_dims);
+  r->axes = pm_arena_copy(m->arena, r->axes, r->n_axes, sizeof *r->axes);
+  if (r->names) r->names = pm_arena_copy(m->arena, r->names, r->n_axes, sizeof *r->names);
+  r->pin_dims = pm_arena_copy(m->arena, r->pin_dims, r->n_pin_dims, sizeof *r->pin_dims);
   r->scope = keep(m, r->scope);
   r->text = keep(m, r->text);
   r->pin = keep(m, r->pin);
@@ -59,18 +52,18 @@ PmModule *pm_module_clone(const PmModule *from, PmArena *arena) {
   m->arena = arena;
   m->name = keep(m, m->name);
   m->plan = keep(m, m->plan);
-  m->axes = copy(arena, m->axes, m->n_axes, sizeof *m->axes);
+  m->axes = pm_arena_copy(arena, m->axes, m->n_axes, sizeof *m->axes);
   m->cap_axes = m->n_axes;
-  m->mesh = copy(arena, m->mesh, m->n_mesh, sizeof *m->mesh);
-  m->vars = copy(arena, m->vars, m->n_vars, sizeof *m->vars);
+  m->mesh = pm_arena_copy(arena, m->mesh, m->n_mesh, sizeof *m->mesh);
+  m->vars = pm_arena_copy(arena, m->vars, m->n_vars, sizeof *m->vars);
   m->cap_vars = m->n_vars;
-  m->fns = copy(arena, m->fns, m->n_fns, sizeof *m->fns);
+  m->fns = pm_arena_copy(arena, m->fns, m->n_fns, sizeof *m->fns);
   m->cap_fns = m->n_fns;
   for (int32_t i = 0; i < m->n_fns; i++) clone_fn(m, &m->fns[i]);
-  m->rules = copy(arena, m->rules, m->n_rules, sizeof *m->rules);
+  m->rules = pm_arena_copy(arena, m->rules, m->n_rules, sizeof *m->rules);
   for (int32_t i = 0; i < m->n_rules; i++) clone_rule(m, &m->rules[i]);
   m->data.format = keep(m, m->data.format);
-  m->data.files = copy(arena, m->data.files, m->data.n_files, sizeof *m->data.files);
+  m->data.files = pm_arena_copy(arena, m->data.files, m->data.n_files, sizeof *m->data.files);
   for (int32_t i = 0; i < m->data.n_files; i++) m->data.files[i] = keep(m, m->data.files[i]);
   return m;
 }

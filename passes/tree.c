@@ -1,7 +1,5 @@
 #include "passes/tree.h"
 
-#include <string.h>
-
 #include "base/assert.h"
 
 static bool is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
@@ -22,18 +20,13 @@ static PmFnId clone_fn(PmModule *m, PmFnId from, int32_t *number) {
   const char *name = dst->name;
   *dst = *src;
   dst->name = name;
-  dst->values = PM_NEW_N(m->arena, PmValue, src->n_values);
-  memcpy(dst->values, src->values, (size_t)src->n_values * sizeof *src->values);
+  dst->values = pm_arena_copy(m->arena, src->values, src->n_values, sizeof *src->values);
   dst->cap_values = src->n_values;
-  dst->nodes = PM_NEW_N(m->arena, PmNode, src->n_nodes);
-  memcpy(dst->nodes, src->nodes, (size_t)src->n_nodes * sizeof *src->nodes);
+  dst->nodes = pm_arena_copy(m->arena, src->nodes, src->n_nodes, sizeof *src->nodes);
   dst->cap_nodes = src->n_nodes;
-  for (int32_t i = 0; i < src->n_nodes; i++) {
-    dst->nodes[i].in = PM_NEW_N(m->arena, PmValueId, src->nodes[i].n_in + 1);
-    memcpy(dst->nodes[i].in, src->nodes[i].in, (size_t)src->nodes[i].n_in * sizeof(PmValueId));
-  }
-  dst->results = PM_NEW_N(m->arena, PmValueId, src->n_results + 1);
-  memcpy(dst->results, src->results, (size_t)src->n_results * sizeof(PmValueId));
+  for (int32_t i = 0; i < src->n_nodes; i++)
+    dst->nodes[i].in = pm_arena_copy(m->arena, src->nodes[i].in, src->nodes[i].n_in, sizeof *src->nodes[i].in);
+  dst->results = pm_arena_copy(m->arena, src->results, src->n_results, sizeof *src->results);
   return id;
 }
 
