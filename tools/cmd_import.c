@@ -1,0 +1,65 @@
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/json.h"
+#include "tools/import.h"
+#include "tools/pipeline.h"
+
+static const char *file_name(PmArena *arena, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = pm_arena_strdup(arena, slash ? slash + 1 : path);
+  for (char *c = name; *c; c++) {
+    if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+  }
+  return name;
+}
+
+static void print_json(const char *path, const PmImportFamily *family, const char *text) {
+  PmBuf answer;
+  PmJson j;
+  pm_buf_init(&answer);
+  pm_json_init(&j, &answer, true);
+  pm_json_object(&j);
+  pm_json_key(&j, "file");
+  if (path) {
+    pm_json_str(&j, path);
+  } else {
+    pm_json_null(&j);
+  }
+  pm_json_key(&j, "model_type"), pm_json_str(&j, family->model_type);
+  pm_json_key(&j, "text"), pm_json_str(&j, text);
+  pm_json_end_object(&j);
+  printf("%s\n", pm_buf_str(&answer));
+  pm_buf_deinit(&answer);
+}
+
+static PmStatus *import_config(PmTool *t, const char *path) {
+  const char *out = t->opt.out;
+  if (t->opt.json && out && strcmp(out, "-") == 0) {
+    return PM_STATUS(PM_ERR_USAGE, "`--json` and `-o -` both want standard output");
+  }
+  int32_t file;
+  PM_TRY(pm_sources_load(&t->sources, path, PM_MAX_FILE_BYTES, &file));
+  const PmImportFamily *family;
+  PmImportVars vars;
+  PM_TRY(pm_import_read(&t->arena, &t->sources, file, &family, &vars));
+  pm_import_set(&vars, (PmImportVar){.name = "file", .text = file_name(&t->arena, path)});
+  PmBuf text;
+  pm_buf_init(&text);
+  pm_import_fill(family, &vars, &text);
+  PmStatus *st = NULL;
+  if (out || !t->opt.json) st = pm_tool_write(out ? out : "-", pm_buf_str(&text), text.len);
+  if (!st && t->opt.json) print_json(out, family, pm_buf_str(&text));
+  pm_buf_deinit(&text);
+  return st;
+}
+
+PmStatus *pm_cmd_import(PmTool *t) {
+  static const char form[] = "hf-config";
+  const char *what = t->opt.n_args > 0 ? t->opt.args[0] : NULL, *path;
+  if (!what || strcmp(what, form) != 0) {
+    return PM_STATUS(PM_ERR_USAGE, "`pmodel import` needs a form and a file: `pmodel import hf-config CONFIG.json`");
+  }
+  PM_TRY(pm_tool_file(t, 1, &path));
+  return import_config(t, path);
+}
