@@ -4,6 +4,8 @@
 static const char one_base[] = "`rope` of the standard library turns by one base, without scaling of its frequencies";
 static const char no_window[] = "`causal_attention` sees every earlier position: there is no window";
 
+#define END {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL}
+
 static const PmImportKey gpt2[] = {
     {"vocab_size", PM_IMPORT_COUNT, "vocab", NULL, NULL},
     {"n_positions", PM_IMPORT_COUNT, "seq", NULL, NULL},
@@ -18,7 +20,7 @@ static const PmImportKey gpt2[] = {
     {"scale_attn_weights", PM_IMPORT_EQUALS, NULL, "true", "`causal_attention` always divides by the root of hdim"},
     {"scale_attn_by_inverse_layer_idx", PM_IMPORT_ABSENT, NULL, NULL, "the text of a `repeat` does not know its turn"},
     {"add_cross_attention", PM_IMPORT_ABSENT, NULL, NULL, "there is one stream of tokens, and no encoder"},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
 };
 
 static const PmImportKey decoder[] = {
@@ -39,21 +41,31 @@ static const PmImportKey decoder[] = {
     {"rope_parameters", PM_IMPORT_ABSENT, NULL, NULL, "the importer reads `rope_theta` as a key of its own"},
     {"partial_rotary_factor", PM_IMPORT_EQUALS, NULL, "1.0", "`rope` turns the whole of hdim"},
     {"mlp_bias", PM_IMPORT_ABSENT, NULL, NULL, "the template's mlp has no biases"},
-    {"kv_lora_rank", PM_IMPORT_ABSENT, NULL, NULL, "latent attention: the template has grouped-query attention only"},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
 };
 
 static const PmImportKey full_attention[] = {
     {"sliding_window", PM_IMPORT_ABSENT, NULL, NULL, no_window},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
 };
 static const PmImportKey llama_bias[] = {
     {"attention_bias", PM_IMPORT_FLAG, "biases", "false", NULL},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    {"kv_lora_rank", PM_IMPORT_ABSENT, NULL, NULL, "this family has no latent attention"},
+    END,
+};
+static const PmImportKey latent[] = {
+    {"kv_lora_rank", PM_IMPORT_COUNT, "kvrank", NULL, NULL},
+    {"q_lora_rank", PM_IMPORT_COUNT, "qrank", "", NULL},
+    {"qk_nope_head_dim", PM_IMPORT_COUNT, "nope", NULL, NULL},
+    {"qk_rope_head_dim", PM_IMPORT_COUNT, "turn", NULL, NULL},
+    {"v_head_dim", PM_IMPORT_COUNT, "vdim", NULL, NULL},
+    {"attention_bias", PM_IMPORT_ABSENT, NULL, NULL, "the template's latent attention has no biases"},
+    {"num_nextn_predict_layers", PM_IMPORT_EQUALS, NULL, "0", "the template predicts the next token only"},
+    END,
 };
 static const PmImportKey window_switch[] = {
     {"use_sliding_window", PM_IMPORT_ABSENT, NULL, NULL, no_window},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
 };
 
 static const PmImportKey mixtral_experts[] = {
@@ -61,7 +73,7 @@ static const PmImportKey mixtral_experts[] = {
     {"num_experts_per_tok", PM_IMPORT_COUNT, "choice", NULL, NULL},
     {"router_aux_loss_coef", PM_IMPORT_REAL0, "aux", "0.001", NULL},
     {"router_jitter_noise", PM_IMPORT_EQUALS, NULL, "0.0", "there are no random numbers inside of a step"},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
 };
 static const PmImportKey qwen_experts[] = {
     {"num_experts", PM_IMPORT_COUNT, "expert", NULL, NULL},
@@ -71,7 +83,7 @@ static const PmImportKey qwen_experts[] = {
     {"router_aux_loss_coef", PM_IMPORT_REAL0, "aux", "0.001", NULL},
     {"decoder_sparse_step", PM_IMPORT_EQUALS, NULL, "1", "the layers of a `repeat` are alike"},
     {"mlp_only_layers", PM_IMPORT_ABSENT, NULL, NULL, "the layers of a `repeat` are alike"},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
 };
 static const PmImportKey deepseek_experts[] = {
     {"n_routed_experts", PM_IMPORT_COUNT, "expert", NULL, NULL},
@@ -84,20 +96,32 @@ static const PmImportKey deepseek_experts[] = {
     {"aux_loss_alpha", PM_IMPORT_REAL0, "aux", "0.001", NULL},
     {"seq_aux", PM_IMPORT_FLAG, "seq_aux", "true", NULL},
     {"moe_layer_freq", PM_IMPORT_EQUALS, NULL, "1", "the layers of a `repeat` are alike"},
-    {"scoring_func", PM_IMPORT_EQUALS, NULL, "\"softmax\"", "the template's router is a softmax"},
-    {"topk_method", PM_IMPORT_EQUALS, NULL, "\"greedy\"",
-     "`topk` chooses from all experts by one score: not by groups, not with a bias"},
     {"n_group", PM_IMPORT_EQUALS, NULL, "1", "`topk` chooses from all experts, not group by group"},
-    {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL},
+    END,
+};
+
+static const PmImportKey softmax_router[] = {
+    {"scoring_func", PM_IMPORT_EQUALS, NULL, "\"softmax\"", "this family's router is a softmax"},
+    {"topk_method", PM_IMPORT_EQUALS, NULL, "\"greedy\"", "`topk` chooses from all experts, not group by group"},
+    END,
+};
+static const PmImportKey sigmoid_router[] = {
+    {"scoring_func", PM_IMPORT_EQUALS, NULL, "\"sigmoid\"", "this family's router is a sigmoid"},
+    {"topk_method", PM_IMPORT_EQUALS, NULL, "\"noaux_tc\"", "this family balances by a bias"},
+    END,
 };
 
 #define GPT2_TEMPLATE pm_import_gpt2, &pm_import_gpt2_len
 #define DECODER_TEMPLATE pm_import_decoder, &pm_import_decoder_len
 
 static const PmImportFamily families[] = {
-    {"deepseek", "DeepSeek MoE", {deepseek_experts, decoder, llama_bias}, "moe", DECODER_TEMPLATE},
-    {"deepseek_v2", "DeepSeek-V2", {deepseek_experts, decoder, llama_bias}, "moe", DECODER_TEMPLATE},
-    {"deepseek_v3", "DeepSeek-V3", {deepseek_experts, decoder, llama_bias}, "moe", DECODER_TEMPLATE},
+    {"deepseek", "DeepSeek MoE", {deepseek_experts, softmax_router, decoder, llama_bias}, "moe", DECODER_TEMPLATE},
+    {"deepseek_v2", "DeepSeek-V2", {deepseek_experts, softmax_router, decoder, latent}, "moe", DECODER_TEMPLATE},
+    {"deepseek_v3",
+     "DeepSeek-V3",
+     {deepseek_experts, sigmoid_router, decoder, latent},
+     "moe sigmoid",
+     DECODER_TEMPLATE},
     {"gpt2", "GPT-2", {gpt2}, "", GPT2_TEMPLATE},
     {"llama", "Llama", {decoder, llama_bias}, "", DECODER_TEMPLATE},
     {"mistral", "Mistral", {decoder, full_attention}, "", DECODER_TEMPLATE},

@@ -218,14 +218,15 @@ static void derive(Reading *r) {
 
 static void check_together(Reading *r) {
   if (!pm_import_var(r->vars, "kvheads")) set_count(r, "kvheads", "num_attention_heads", count_of(r, "heads"));
-  if (!pm_import_var(r->vars, "head_dim")) check_divides(r, "embed", "heads");
+  const PmImportVar *turn = pm_import_var(r->vars, "turn");
+  if (!turn && !pm_import_var(r->vars, "head_dim")) check_divides(r, "embed", "heads");
   check_divides(r, "heads", "kvheads");
   check_less(r, "choice", "expert", true);
   check_less(r, "dense", "layer", false);
-  const PmImportVar *dim = pm_import_var(r->vars, "head_dim");
+  const PmImportVar *dim = turn ? turn : pm_import_var(r->vars, "head_dim");
   int64_t hdim = dim ? dim->count : count_of(r, "embed") / count_of(r, "heads");
   if (hdim % 2 != 0 && pm_import_var(r->vars, "theta")) {
-    problem(r, at_key(r, dim ? "head_dim" : "hidden_size"),
+    problem(r, at_key(r, dim ? dim->key : "hidden_size"),
             "`rope` turns pairs: the size of a head, %" PRId64 ", must be even", hdim);
   }
 }
