@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/json.h"
+#include "frontend/format.h"
 #include "tools/import.h"
 #include "tools/pipeline.h"
 
@@ -33,6 +34,18 @@ static void print_json(const char *path, const PmImportFamily *family, const cha
   pm_buf_deinit(&answer);
 }
 
+// The filled template in the canonical layout.
+static PmStatus *write_text(PmTool *t, const PmImportFamily *family, const PmImportVars *vars, PmBuf *out) {
+  PmBuf raw;
+  pm_buf_init(&raw);
+  pm_import_fill(family, vars, &raw);
+  const char *owned = pm_arena_strdup(&t->arena, pm_buf_str(&raw));
+  int32_t file = pm_sources_add(&t->sources, "imported.pmodel", owned, raw.len);
+  pm_buf_deinit(&raw);
+  if (pm_format(&t->arena, &t->names, &t->sources, t->diags, file, false, out)) return NULL;
+  return PM_STATUS(PM_ERR_INTERNAL, "the template of `%s` gave no program", family->model_type);
+}
+
 static PmStatus *import_config(PmTool *t, const char *path) {
   const char *out = t->opt.out;
   if (t->opt.json && out && strcmp(out, "-") == 0) {
@@ -46,10 +59,11 @@ static PmStatus *import_config(PmTool *t, const char *path) {
   pm_import_set(&vars, (PmImportVar){.name = "file", .text = file_name(&t->arena, path)});
   PmBuf text;
   pm_buf_init(&text);
-  pm_import_fill(family, &vars, &text);
   PmStatus *st = NULL;
+  PM_TRY_CLEAN(st, write_text(t, family, &vars, &text), done);
   if (out || !t->opt.json) st = pm_tool_write(out ? out : "-", pm_buf_str(&text), text.len);
   if (!st && t->opt.json) print_json(out, family, pm_buf_str(&text));
+done:
   pm_buf_deinit(&text);
   return st;
 }

@@ -61,7 +61,7 @@ void pm_import_set(PmImportVars *vars, PmImportVar var);
 PM_MUST_CHECK PmStatus *pm_import_read(PmArena *arena, const PmSources *sources, int32_t file,
                                        const PmImportFamily **out_family, PmImportVars *out_vars);
 // Appends the family's template with the variables in it. A line `%a !b|text` stands where a is set and b is not;
-// @a@ is the text of a, @key:a@ the key that it came from; a tab before a comment moves it to column 53.
+// @a@ is the text of a, @key:a@ the key that it came from. The layout is not yet canonical.
 void pm_import_fill(const PmImportFamily *family, const PmImportVars *vars, PmBuf *out);
 
 extern const unsigned char pm_import_gpt2[], pm_import_decoder[];

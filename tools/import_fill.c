@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "tools/import.h"
 
-enum { COMMENT_COLUMN = 52, MAX_NAME = 32 };
+enum { MAX_NAME = 32 };
 
 static const PmImportVar *var_at(const PmImportVars *vars, const char *name, size_t n) {
   char copy[MAX_NAME];
@@ -35,13 +35,8 @@ static void put_var(const PmImportVars *vars, const char *name, size_t n, PmBuf 
 }
 
 static void put_line(const PmImportVars *vars, const char *at, const char *end, PmBuf *out) {
-  size_t begin = out->len;
   while (at < end) {
-    if (*at == '\t') {
-      pm_buf_puts(out, "  ");
-      while (out->len - begin < COMMENT_COLUMN) pm_buf_putc(out, ' ');
-      at++;
-    } else if (*at == '@') {
+    if (*at == '@') {
       size_t n = strcspn(++at, "@");
       put_var(vars, at, n, out);
       at += n + 1;

@@ -8,6 +8,7 @@ counts() {
   silent out
   silent err
   expect 0 check "$1.pmodel"
+  expect 0 fmt --check "$1.pmodel"
   expect 0 show params "$1.pmodel" --json
   says out "\"elements\": $2,?\$"
   awk 'length($0) > 120 { exit 1 }' "$1.pmodel" || complain "$1.pmodel has a line of more than 120 columns"
