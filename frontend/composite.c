@@ -75,13 +75,21 @@ static void name_result(PmLower *lw, PmValueId id, int32_t i) {
   if (e->kind == PM_X_NAME) pm_b_name(&lw->frame->b, id, e->name, false);
 }
 
+static bool fits(const PmLower *lw, PmVal v, const PmType *want) {
+  const PmType *type = pm_val_type(lw, &v);
+  for (int32_t i = 0; i < type->rank; i++) {
+    if (pm_type_find(want, type->dims[i].axis) < 0) return false;
+  }
+  return true;
+}
+
 static bool set_results(PmLower *lw, const Body *body, PmVal v) {
   PmVal *list;
   int32_t n = result_list(&v, &list);
   PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, n + 1);
   for (int32_t i = 0; i < n; i++) {
     PmVal r = pm_lw_data(lw, list[i]);
-    if (r.kind != PM_V_NODE) return false;
+    if (r.kind != PM_V_NODE || (i < body->n_want && !fits(lw, r, &body->want[i]))) return false;
     ids[i] = i < body->n_want ? pm_lw_coerce(lw, r, &body->want[i]) : r.id;
     name_result(lw, ids[i], i);
   }
@@ -155,6 +163,8 @@ static void bwd_param(PmLower *lw, const Body *x, PmFnId fwd, int32_t n_results,
   *out_type = type_of(lw, fwd, pm_fn(lw->m, fwd)->results[at]);
 }
 
+// A declared derivative is for the usual axes of the arguments. With others, as with values of attention that have an
+// axis of their own, it need not build: the function's own body is differentiated then.
 static void build_derivative(PmLower *lw, const PmSym *fn, const Body *x, PmFnId made) {
   const PmSym *fwd = companion(lw, fn, "fwd"), *bwd = companion(lw, fn, "bwd");
   if (!fwd || !bwd) return;
@@ -180,8 +190,10 @@ static void build_derivative(PmLower *lw, const PmSym *fn, const Body *x, PmFnId
   for (int32_t i = 0; i < x->item->defs.n; i++) {
     if (pm_val_is_data(&x->args[i]) && pm_dtype_is_float((PmDtype)x->types[i].dtype)) want[b.n_want++] = x->types[i];
   }
-  PmFnId bwd_fn = build(lw, &b);
-  PM_ASSERT(bwd_fn != PM_NONE, "%s does not build", b.name);
+  bool trial = lw->trial;
+  lw->trial = true;
+  if (build(lw, &b) == PM_NONE) pm_fn(lw->m, fwd_fn)->dead = true;
+  lw->trial = trial;
 }
 
 static bool same_args(const PmLower *lw, const Body *x, const PmInstance *i) {

@@ -192,6 +192,7 @@ typedef struct PmLower {
   int32_t n_later, cap_later;
   PmSpan *reported;  // places of errors, so that a body that is walked twice reports once
   int32_t n_reported, cap_reported;
+  bool trial;  // what does not build is given up without an error
   int32_t *var_repeats;  // by variable: how many of its first axes are repeat axes
   int32_t n_var_repeats, cap_var_repeats;
   PmScope *paths;  // of the variables

@@ -31,6 +31,7 @@ static PmSpan call_from_outside(const PmLower *lw, PmSpan span) {
 }
 
 bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) {
+  if (lw->trial) return false;
   // An error inside a function of another file has its cause in the call that led there: one error a call.
   PmSpan call = call_from_outside(lw, span);
   if (lw->n_reported >= MAX_REMEMBERED) return false;

@@ -12,7 +12,8 @@ typedef enum PmCompareKind {
   PM_CMP_REPORT,
   PM_CMP_GRADIENT,
   PM_CMP_PARAM,
-  PM_CMP_STATE,
+  PM_CMP_STATE,  // of the optimizer, from the plan's own gradient
+  PM_CMP_MODEL_STATE,
   PM_CMP_LOGITS,
   PM_CMP_COUNT
 } PmCompareKind;

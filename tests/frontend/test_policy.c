@@ -120,9 +120,8 @@ static void a_repeat_reads_outer_parameters_narrower(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(without_a_policy_all_is_f32),
-                                     cmocka_unit_test(compute_is_what_parameters_are_read_in),
-                                     cmocka_unit_test(overrides_go_by_path),
-                                     cmocka_unit_test(a_repeat_reads_outer_parameters_narrower)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(without_a_policy_all_is_f32), cmocka_unit_test(compute_is_what_parameters_are_read_in),
+      cmocka_unit_test(overrides_go_by_path), cmocka_unit_test(a_repeat_reads_outer_parameters_narrower)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,6 +185,28 @@ static void causal_attention(void **state) {
         "causal_attention");
 }
 
+// Values with a size of their own, and several targets for one prediction: the declared derivatives are not for these.
+static void derivatives_give_way_to_unusual_axes(void **state) {
+  (void)state;
+  static const char *const models[][4] = {
+      {"causal_attention", "causal_attention_fwd", "causal_attention_bwd",
+       HEAD "  param q[b, t, d], k[b, t, d], w[b, t, v] ~ zeros\n"
+            "  minimize sum[b, t, v](causal_attention[t, s, d](q, k, w))\n}\n"},
+      {"xent", "xent_fwd", "xent_bwd",
+       HEAD "  input y[b, t, g] in v\n  param x[b, t, v] ~ zeros\n  minimize mean[b, t, g](xent[v](x, y))\n}\n"},
+      {"xent", "xent_fwd", "xent_bwd",
+       HEAD "  input y[b, g] in v\n  param x[b, t, v] ~ zeros\n  minimize mean[b, t, g](xent[v](x, y))\n}\n"}};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    Compiled c;
+    compile(&c, "std_test.pmodel", models[i][3], NULL);
+    assert_string_equal(c.text, "");
+    assert_int_not_equal(find_base(c.module, models[i][0]), PM_NONE);
+    assert_int_equal(find_base(c.module, models[i][1]), PM_NONE);
+    assert_int_equal(find_base(c.module, models[i][2]), PM_NONE);
+    compiled_free(&c);
+  }
+}
+
 // The numbers of fn at a few points, through a model that reports nothing but its loss.
 static double loss_of(const char *expr, double x) {
   char text[512];
@@ -322,10 +344,15 @@ static void optimizers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(softmax),          cmocka_unit_test(xent),
-      cmocka_unit_test(xent_arguments),   cmocka_unit_test(xent_values),
-      cmocka_unit_test(causal_attention), cmocka_unit_test(pointwise),
-      cmocka_unit_test(schedules),        cmocka_unit_test(optimizers),
+      cmocka_unit_test(softmax),
+      cmocka_unit_test(xent),
+      cmocka_unit_test(xent_arguments),
+      cmocka_unit_test(xent_values),
+      cmocka_unit_test(causal_attention),
+      cmocka_unit_test(pointwise),
+      cmocka_unit_test(schedules),
+      cmocka_unit_test(optimizers),
+      cmocka_unit_test(derivatives_give_way_to_unusual_axes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

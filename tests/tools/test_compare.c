@@ -83,12 +83,26 @@ static void test_initial(void **state) {
   pm_arena_deinit(&fx.arena);
 }
 
+// A model's states come from activations, in whatever format these have; an optimizer's from f32 alone.
+static void test_model_states_have_the_bound_of_activations(void **state) {
+  (void)state;
+  Fixture fx;
+  setup(&fx);
+  fx.c.unit = 0x1p-8;
+  assert_true(pm_compare_bound(&fx.c, PM_CMP_MODEL_STATE) == 0x1p-5);
+  assert_true(pm_compare_bound(&fx.c, PM_CMP_LOGITS) == 0x1p-5);
+  assert_true(pm_compare_bound(&fx.c, PM_CMP_STATE) == fx.c.bound);
+  assert_true(pm_compare_bound(&fx.c, PM_CMP_PARAM) == fx.c.bound);
+  pm_arena_deinit(&fx.arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_measure),
       cmocka_unit_test(test_floor),
       cmocka_unit_test(test_not_finite),
       cmocka_unit_test(test_initial),
+      cmocka_unit_test(test_model_states_have_the_bound_of_activations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

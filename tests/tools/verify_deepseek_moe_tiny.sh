@@ -4,6 +4,6 @@
 for plan in "" dp2 tp2 dp2_tp2; do
   expect 0 verify "$EXAMPLES/deepseek_moe_tiny.pmodel" ${plan:+--plan $plan} --against=reference --json
   says out '^  "ok": true'
-  [ "$(grep -c '"ok": true' out)" -eq 10 ] || complain "deepseek_moe_tiny $plan: eight kinds, memory and all: $(cat out)"
+  [ "$(grep -c '"ok": true' out)" -eq 11 ] || complain "deepseek_moe_tiny $plan: nine kinds, memory and all: $(cat out)"
 done
 done_testing
