@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/diag_items.h"
+#include "frontend/format.h"
 #include "tools/lsp_names.h"
 #include "tools/show.h"
 
@@ -157,4 +158,40 @@ void pm_lsp_put_completion(PmJson *j, PmArena *scratch, const PmLspDoc *d, PmLsp
     for (int32_t i = 0; i < n; i++) put_axis_item(j, s, names[i]);
   }
   pm_json_end_array(j);
+}
+
+void pm_lsp_put_formatting(PmJson *j, PmArena *scratch, const PmLspDoc *d) {
+  const PmSourceFile *f = pm_lsp_source(d->now);
+  PmInterner names;
+  PmBuf text;
+  pm_interner_init(&names, scratch);
+  pm_buf_init(&text);
+  PmDiags *unread = pm_diags_new(scratch, &d->now->sources);
+  // A text that could be no source is not what the editor has.
+  if (d->now->failure || !pm_format(scratch, &names, &d->now->sources, unread, d->now->file, d->now->is_plan, &text)) {
+    pm_json_null(j);
+    pm_buf_deinit(&text);
+    return;
+  }
+  pm_json_array(j);
+  if (strcmp(pm_buf_str(&text), f->text) != 0) {
+    pm_json_object(j);
+    pm_json_key(j, "range");
+    // Line ends belong to the range, so it ends on a line of its own behind the last.
+    PmLspPos end = pm_lsp_pos(f, f->len);
+    if (f->len > 0 && f->text[f->len - 1] == '\n') end = (PmLspPos){pm_lsp_pos(f, f->len - 1).line + 1, 0};
+    pm_json_object(j);
+    pm_json_key(j, "start");
+    put_pos(j, f, 0);
+    pm_json_key(j, "end");
+    pm_json_object(j);
+    pm_json_put_i64(j, "line", end.line);
+    pm_json_put_i64(j, "character", end.character);
+    pm_json_end_object(j);
+    pm_json_end_object(j);
+    pm_json_put_str(j, "newText", pm_buf_str(&text));
+    pm_json_end_object(j);
+  }
+  pm_json_end_array(j);
+  pm_buf_deinit(&text);
 }

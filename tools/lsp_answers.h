@@ -14,6 +14,8 @@ void pm_lsp_put_diagnostics(PmJson *j, const PmLspDoc *d, const char *uri);
 void pm_lsp_put_hover(PmJson *j, PmArena *scratch, const PmLspDoc *d, PmLspPos pos);
 // A Location, or null.
 void pm_lsp_put_definition(PmJson *j, PmArena *scratch, const PmLspDoc *d, PmLspPos pos);
+// The edits that `pmodel fmt` would make: one of the whole text, or none; null when the text has syntax errors.
+void pm_lsp_put_formatting(PmJson *j, PmArena *scratch, const PmLspDoc *d);
 // A list of completion items: axes, where the position is inside square brackets.
 void pm_lsp_put_completion(PmJson *j, PmArena *scratch, const PmLspDoc *d, PmLspPos pos);
 

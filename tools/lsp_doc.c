@@ -20,6 +20,20 @@ static void find_file(PmLspState *s, const char *path) {
   if (s->file < 0) s->file = pm_sources_add(&s->sources, pm_arena_strdup(&s->arena, path), "", 0);
 }
 
+static bool is_plan(const char *path) {
+  size_t n = strlen(path);
+  return n >= 6 && strcmp(path + n - 6, ".pplan") == 0;
+}
+
+// What a plan says of axes and meshes is checked where a model uses it; alone, it has syntax.
+static PmStatus *add_plan(PmLspState *s, const char *path, const char *text, size_t len) {
+  if (len > PM_MAX_FILE_BYTES || memchr(text, 0, len)) {
+    return PM_STATUS(PM_ERR_INPUT, "%s is too long, or no text", path);
+  }
+  pm_sources_add(&s->sources, pm_arena_strdup(&s->arena, path), pm_arena_strndup(&s->arena, text, len), len);
+  return NULL;
+}
+
 static PmStatus *place(PmLspState *s) {
   PmPassCtx passes = {.diags = s->diags, .sources = &s->sources};
   if (s->module->schedule == PM_NONE) return NULL;
@@ -27,6 +41,12 @@ static PmStatus *place(PmLspState *s) {
   PM_TRY(pm_passes_run(&passes, m, PM_PLACE_PASSES));
   if (m->plan) s->placed = m;
   return NULL;
+}
+
+static PmStatus *compile(PmLspState *s, const PmTool *t, const char *path, const char *text, size_t len) {
+  PmFrontendOptions options = pm_tool_frontend(t);
+  PM_TRY(pm_frontend_compile_text(&s->arena, &s->names, &s->sources, s->diags, path, text, len, &options, &s->module));
+  return place(s);
 }
 
 PmLspState *pm_lsp_state_new(const PmTool *t, const char *path, const char *text, size_t len) {
@@ -38,10 +58,8 @@ PmLspState *pm_lsp_state_new(const PmTool *t, const char *path, const char *text
   pm_sources_init(&s->sources, &s->arena);
   s->diags = pm_diags_new(&s->arena, &s->sources);
   pm_diags_set_strict(s->diags, t->opt.strict);
-  PmFrontendOptions options = pm_tool_frontend(t);
-  PmStatus *st =
-      pm_frontend_compile_text(&s->arena, &s->names, &s->sources, s->diags, path, text, len, &options, &s->module);
-  if (!st) st = place(s);
+  s->is_plan = is_plan(path);
+  PmStatus *st = s->is_plan ? add_plan(s, path, text, len) : compile(s, t, path, text, len);
   keep_failure(s, st);
   find_file(s, path);
   pm_lsp_parse(s);

@@ -14,6 +14,7 @@ typedef struct PmLspState {
   PmInterner names;
   PmSources sources;
   PmDiags *diags;
+  bool is_plan;          // a .pplan: it is parsed and not compiled
   int32_t file;          // the document's own source
   struct PmText *trees;  // by source that was there after compiling: what could be read of it
   int32_t n_trees;

@@ -6,13 +6,15 @@
 
 static const PmText *tree_of(const PmLspState *s) { return &s->trees[s->file]; }
 
-// The syntax errors have been reported by the compilation.
+// The syntax errors of programs have been reported by the compilation.
 void pm_lsp_parse(PmLspState *s) {
   PmDiags *unread = pm_diags_new(&s->arena, &s->sources);
   s->n_trees = s->sources.n_files;
   s->trees = PM_NEW_N(&s->arena, PmText, s->n_trees);
   for (int32_t i = 0; i < s->n_trees; i++) {
-    bool ok = pm_parse(&s->arena, &s->names, &s->sources, unread, i, PM_TEXT_FILE, &s->trees[i]);
+    bool plan = s->is_plan && i == s->file;
+    bool ok = pm_parse(&s->arena, &s->names, &s->sources, plan ? s->diags : unread, i,
+                       plan ? PM_TEXT_PLAN : PM_TEXT_FILE, &s->trees[i]);
     if (i == s->file) s->parsed = ok;
   }
 }
@@ -63,6 +65,7 @@ static bool is_callable(const PmItem *it) {
 }
 
 static void meet_globals(Search *s, const PmText *tree) {
+  for (int32_t i = 0; i < tree->plan.n; i++) meet_defs(s, PM_LD_MESH, &tree->plan.items[i].mesh);
   for (int32_t i = 0; i < tree->items.n; i++) {
     const PmItem *it = &tree->items.items[i];
     if (it->kind == PM_IT_AXIS) meet_defs(s, PM_LD_AXIS, &it->defs);

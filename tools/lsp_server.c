@@ -109,6 +109,7 @@ static RpcError initialize(Server *s, const PmLspJson *params, PmJson *result) {
   pm_json_end_object(result);
   pm_json_put_bool(result, "hoverProvider", true);
   pm_json_put_bool(result, "definitionProvider", true);
+  pm_json_put_bool(result, "documentFormattingProvider", true);
   pm_json_key(result, "completionProvider");
   pm_json_object(result);
   pm_json_key(result, "triggerCharacters");
@@ -169,6 +170,13 @@ static RpcError completion(Server *s, const PmLspJson *params, PmJson *result) {
   return RPC_NONE;
 }
 
+static RpcError formatting(Server *s, const PmLspJson *params, PmJson *result) {
+  const PmLspDoc *d = find_doc(s, params);
+  if (!d) return RPC_PARAMS;
+  pm_lsp_put_formatting(result, &s->scratch, d);
+  return RPC_NONE;
+}
+
 static const struct {
   const char *name;
   Request request;
@@ -183,6 +191,7 @@ static const struct {
     {"textDocument/hover", hover, NULL},
     {"textDocument/definition", definition, NULL},
     {"textDocument/completion", completion, NULL},
+    {"textDocument/formatting", formatting, NULL},
 };
 
 static const char *error_text(RpcError e) {
