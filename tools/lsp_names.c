@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/ast.h"
+#include "tools/lsp_text.h"
 
 static const PmText *tree_of(const PmLspState *s) { return &s->trees[s->file]; }
 
@@ -100,15 +101,34 @@ static const PmItem *item_at(const PmText *tree, int32_t at) {
   return in;
 }
 
+// The character behind a name and the space after it; '=' only where it is not `==`.
+static char char_after(const PmSourceFile *f, int32_t at, const char *name) {
+  const char *c = f->text + at + strlen(name);
+  c += strspn(c, " \t");
+  return c[0] == '=' && c[1] == '=' ? '\0' : *c;
+}
+
+static bool is_settings(const PmItem *it) { return it && (it->kind == PM_IT_TRAIN || it->kind == PM_IT_POLICY); }
+
+// Whether the name is only a key here: of an entry (`steps = 2`) or of an argument (`f(x=y)`).
+static bool is_key(const PmSourceFile *f, int32_t at, const Search *s, bool settings) {
+  char open;
+  bool code = pm_lsp_in_code(f, at, &open);
+  return code && char_after(f, at, s->name) == '=' && (settings || open == '(') && s->near.span.lo != at;
+}
+
 bool pm_lsp_find(const PmLspState *state, const char *name, int32_t at, PmLspDecl *out_first, PmLspDecl *out_near) {
   Search s = {.name = name, .at = at};
   const PmText *tree = tree_of(state);
+  const PmSourceFile *f = pm_lsp_source(state);
   const PmItem *in = item_at(tree, at);
+  bool settings = is_settings(in), called = settings && char_after(f, at, name) == '(';
   if (in) meet_inside(&s, in);
   if (!s.found) meet_globals(&s, tree);
-  bool settings = in && (in->kind == PM_IT_TRAIN || in->kind == PM_IT_POLICY || in->kind == PM_IT_PLAN);
-  if (!s.found && settings) meet_outside(&s, tree);
+  // What is called there is a function: `tokens(...)` is none of the model's values.
+  if (!s.found && !called && (settings || (in && in->kind == PM_IT_PLAN))) meet_outside(&s, tree);
   if (!s.found) meet_imports(&s, state);
+  if (s.found && is_key(f, at, &s, settings)) return false;
   *out_first = s.first;
   *out_near = s.near;
   return s.found;
