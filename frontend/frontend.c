@@ -42,13 +42,14 @@ static void lower(PmLower *lw, PmPlanText *out_text) {
   pm_lw_plans(lw, out_text);
 }
 
-static PmStatus *compile(PmLower *lw, const char *path, PmPlanText *out_text) {
+// text NULL: the file at `path` has it.
+static PmStatus *compile(PmLower *lw, const char *path, const char *text, size_t len, PmPlanText *out_text) {
   int32_t before = pm_diags_errors(lw->diags);
   lw->user_call = PM_NO_SPAN;
   lw->step_var = PM_NONE;
   lw->m = pm_module_new(lw->arena, lw->names);
   pm_lw_read_settings(lw);
-  PM_TRY(pm_lw_load_main(lw, path));
+  PM_TRY(text ? pm_lw_load_text(lw, path, text, len) : pm_lw_load_main(lw, path));
   // Syntax errors leave holes in the tree: what would follow from them is noise.
   if (!lw->broken) lower(lw, out_text);
   int32_t errors = pm_diags_errors(lw->diags) - before;
@@ -59,7 +60,16 @@ static PmStatus *compile(PmLower *lw, const char *path, PmPlanText *out_text) {
 PmStatus *pm_frontend_compile(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags, const char *path,
                               const PmFrontendOptions *options, PmModule **out) {
   PmLower lw = {.arena = arena, .names = names, .sources = sources, .diags = diags, .options = options};
-  PM_TRY(compile(&lw, path, NULL));
+  PM_TRY(compile(&lw, path, NULL, 0, NULL));
+  *out = lw.m;
+  return NULL;
+}
+
+PmStatus *pm_frontend_compile_text(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags,
+                                   const char *path, const char *text, size_t len, const PmFrontendOptions *options,
+                                   PmModule **out) {
+  PmLower lw = {.arena = arena, .names = names, .sources = sources, .diags = diags, .options = options};
+  PM_TRY(compile(&lw, path, text, len, NULL));
   *out = lw.m;
   return NULL;
 }
@@ -67,5 +77,5 @@ PmStatus *pm_frontend_compile(PmArena *arena, PmInterner *names, PmSources *sour
 PmStatus *pm_frontend_plan(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags, const char *path,
                            const PmFrontendOptions *options, PmPlanText *out) {
   PmLower lw = {.arena = arena, .names = names, .sources = sources, .diags = diags, .options = options};
-  return compile(&lw, path, out);
+  return compile(&lw, path, NULL, 0, out);
 }

@@ -50,6 +50,12 @@ typedef struct PmFrontendOptions {
 PM_MUST_CHECK PmStatus *pm_frontend_compile(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags,
                                             const char *path, const PmFrontendOptions *options, PmModule **out);
 
+// The same for text in memory, as an editor has it; `path` says where its imports are looked up. Copies the text.
+// INPUT besides when it holds a NUL byte, LIMIT when it is too long.
+PM_MUST_CHECK PmStatus *pm_frontend_compile_text(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags,
+                                                 const char *path, const char *text, size_t len,
+                                                 const PmFrontendOptions *options, PmModule **out);
+
 typedef struct PmPlanLine {
   const char *text;    // as a .pplan has it, without line end: "shard batch -> data"
   const char *origin;  // "gpt.pmodel:40:3", "--mesh:1:1"

@@ -379,6 +379,8 @@ void pm_lw_plans(PmLower *lw, PmPlanText *out_text);
 // unit.c
 // Reads the main file and what it imports; resolves axes, constants, functions and blocks.
 PM_MUST_CHECK PmStatus *pm_lw_load_main(PmLower *lw, const char *path);
+// The same for a text in memory, which is copied.
+PM_MUST_CHECK PmStatus *pm_lw_load_text(PmLower *lw, const char *path, const char *text, size_t len);
 // A text of the command line becomes a source named `origin`.
 bool pm_lw_parse_option(PmLower *lw, const char *origin, const char *text, PmTextForm form, PmText *out);
 // The value that --set gives to `kind`.NAME, or `own`.

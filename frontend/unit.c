@@ -215,6 +215,19 @@ PmStatus *pm_lw_load_main(PmLower *lw, const char *path) {
   return NULL;
 }
 
+PmStatus *pm_lw_load_text(PmLower *lw, const char *path, const char *text, size_t len) {
+  if (len > PM_MAX_FILE_BYTES) {
+    return PM_STATUS(PM_ERR_LIMIT, "%s is larger than the limit of %d bytes", path, PM_MAX_FILE_BYTES);
+  }
+  const char *nul = memchr(text, 0, len);
+  if (nul) return PM_STATUS(PM_ERR_INPUT, "%s is not text: byte %td is NUL", path, nul - text);
+  const char *name = pm_arena_strdup(lw->arena, path);
+  int32_t file = pm_sources_add(lw->sources, name, pm_arena_strndup(lw->arena, text, len), len);
+  lw->main = NULL;
+  load(lw, file, name, 0);
+  return NULL;
+}
+
 bool pm_lw_parse_option(PmLower *lw, const char *origin, const char *text, PmTextForm form, PmText *out) {
   int32_t file = pm_sources_add(lw->sources, origin, pm_arena_strdup(lw->arena, text), strlen(text));
   return pm_parse(lw->arena, lw->names, lw->sources, lw->diags, file, form, out);

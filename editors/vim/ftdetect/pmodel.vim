@@ -1,0 +1,1 @@
+autocmd BufRead,BufNewFile *.pmodel,*.pplan setfiletype pmodel
