@@ -264,6 +264,7 @@ void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out);
 // Op and scalar tables.
 const char *pm_op_name(PmOp op);
 uint32_t pm_op_flags(PmOp op);
+static inline bool pm_is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
 PmOp pm_op_find(const char *name);  // PM_OP_COUNT
 const char *pm_scalar_name(PmScalar fn);
 int32_t pm_scalar_arity(PmScalar fn);

@@ -131,3 +131,12 @@ void pm_type_drop_partial(PmType *t, int32_t mesh) {
   for (int32_t i = at; i + 1 < t->n_partial; i++) t->partial[i] = t->partial[i + 1];
   t->partial[--t->n_partial] = (PmPartial){0};
 }
+
+void pm_split_cut(PmSplit *s, int32_t mesh) {
+  for (uint8_t i = 0; i < s->n; i++)
+    if (s->mesh[i] == mesh) s->n = i;
+}
+
+void pm_type_cut_mesh(PmType *t, int32_t mesh) {
+  for (int32_t d = 0; d < t->rank; d++) pm_split_cut(&t->dims[d].split, mesh);
+}

@@ -74,8 +74,10 @@ void pm_type_clear_placement(PmType *t);
 bool pm_split_equal(const PmSplit *a, const PmSplit *b);
 bool pm_split_has(const PmSplit *s, int32_t mesh);
 bool pm_split_push(PmSplit *s, int32_t mesh);  // false when full
+void pm_split_cut(PmSplit *s, int32_t mesh);   // drops the mesh axis and all that are minor to it
 // The mesh axis stands in some dim's split.
 bool pm_type_uses_mesh(const PmType *t, int32_t mesh);
+void pm_type_cut_mesh(PmType *t, int32_t mesh);  // pm_split_cut of every dim
 // Index into t->partial, or PM_NONE.
 int32_t pm_type_partial_on(const PmType *t, int32_t mesh);
 void pm_type_add_partial(PmType *t, int32_t mesh, PmReduceKind kind);  // kept in ascending order; no duplicate

@@ -45,11 +45,6 @@ static bool better(const PmModule *m, const PmFn *f, const PmNode *n, const PmFa
   return x != y ? x > y : at_home(m, f, n, a, mesh, true) > at_home(m, f, n, b, mesh, true);
 }
 
-static void cut_at(PmSplit *s, int32_t mesh) {
-  for (uint8_t i = 0; i < s->n; i++)
-    if (s->mesh[i] == mesh) s->n = i;
-}
-
 // The longest prefix that divides the factor's every dim: `merge` links an axis with its major part, which is smaller.
 static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, const PmFactor *fac, PmSplit *s) {
   for (int32_t i = 0; i < n->n_in + n->n_out; i++) {
@@ -70,13 +65,13 @@ static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e,
       continue;
     }
     bool wins = better(m, f, n, &e->factors.items[i], &e->factors.items[winner], mesh);
-    cut_at(&e->split[wins ? winner : i], mesh);
+    pm_split_cut(&e->split[wins ? winner : i], mesh);
     if (wins) winner = i;
   }
 }
 
 PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n) {
-  PmExec e = {.factors = pm_shard_factors(arena, m, f, n)};
+  PmExec e = {.factors = pm_shard_factors(arena, f, n)};
   e.split = PM_NEW_N(arena, PmSplit, e.factors.n + 1);
   for (int32_t i = 0; i < e.factors.n; i++) {
     const PmFactor *fac = &e.factors.items[i];

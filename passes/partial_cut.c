@@ -34,8 +34,6 @@ typedef struct Cut {
 
 static const PmExec *exec_of(const Cut *c, int32_t t, int32_t node) { return &c->execs[t][node]; }
 
-static bool is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
-
 // Operands that stay whole sums must not be split over the mesh axis, since the node then runs unsplit along it.
 static bool others_free(const Cut *c, const PmFn *f, const PmNode *n, uint64_t set) {
   for (int32_t i = 0; i < n->n_in; i++)
@@ -67,14 +65,14 @@ static bool spread_node(Cut *c, int32_t t, int32_t node) {
     else if (pm_is_zero(f, n->in[i]))
       zero |= UINT64_C(1) << i;
   }
-  uint64_t set = may ? pm_shard_linear(f, n, may, zero) : 0;
+  uint64_t set = may ? pm_shard_linear(n, may, zero) : 0;
   if (set == 0 || !others_free(c, f, n, set)) return false;
   c->needs[out] = set;
   return set_may(c, out);
 }
 
 static bool spread_call(Cut *c, int32_t t, const PmNode *n) {
-  const PmTreeFn *tf = &c->tree->fns[t], *callee = pm_tree_callee(c->tree, c->m, n);
+  const PmTreeFn *tf = &c->tree->fns[t], *callee = pm_tree_callee(c->tree, n);
   const PmFn *f = pm_fn(c->m, tf->fn), *g = pm_fn(c->m, callee->fn);
   bool changed = false;
   for (int32_t i = 0; i < n->n_in; i++) {
@@ -98,7 +96,7 @@ static void spread(Cut *c) {
     for (int32_t t = 0; t < c->tree->n_fns; t++) {
       const PmFn *f = pm_fn(c->m, c->tree->fns[t].fn);
       for (int32_t i = 0; i < f->n_nodes; i++)
-        changed |= is_call(&f->nodes[i]) ? spread_call(c, t, &f->nodes[i]) : spread_node(c, t, i);
+        changed |= pm_is_call(&f->nodes[i]) ? spread_call(c, t, &f->nodes[i]) : spread_node(c, t, i);
     }
   }
 }
@@ -176,7 +174,7 @@ static void find_leading(Cut *c, int32_t t) {
       if (is_gradient(c, tf, &f->values[n->out + k])) leads[n->out + k] = true;
     for (int32_t k = 0; k < n->n_in; k++) {
       bool hands_on =
-          !is_call(n) && leads[n->out] && c->may[pm_slot(tf, n->out)] && (c->needs[pm_slot(tf, n->out)] >> k & 1);
+          !pm_is_call(n) && leads[n->out] && c->may[pm_slot(tf, n->out)] && (c->needs[pm_slot(tf, n->out)] >> k & 1);
       if (!hands_on) leads[n->in[k]] = false;
     }
   }
@@ -184,7 +182,7 @@ static void find_leading(Cut *c, int32_t t) {
   for (PmValueId v = 0; v < f->n_values; v++) rounded[v] = leads[v] && is_narrow((PmDtype)f->values[v].type.dtype);
   for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
     const PmNode *n = &f->nodes[i];
-    for (int32_t k = 0; k < n->n_in && !is_call(n); k++)
+    for (int32_t k = 0; k < n->n_in && !pm_is_call(n); k++)
       if (leads[n->in[k]] && rounded[n->out]) rounded[n->in[k]] = true;
   }
 }
@@ -194,18 +192,15 @@ static void find_leading(Cut *c, int32_t t) {
 static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
   PmType t = pm_fn(c->m, tf->fn)->values[v].type;
   bool scatters = pm_type_uses_mesh(&t, c->mesh);
-  for (int32_t d = 0; d < t.rank; d++)
-    for (uint8_t i = 0; i < t.dims[d].split.n; i++)
-      if (t.dims[d].split.mesh[i] == c->mesh) t.dims[d].split.n = i;
+  pm_type_cut_mesh(&t, c->mesh);
   bool rounded = c->rounded[pm_slot(tf, v)];
   if (rounded) t.dtype = PM_F32;
   int64_t bytes = pm_type_local_bytes(c->m, &t);
   return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes + rounded);
 }
 
-static void node_uses(Cut *c, const PmTreeFn *tf, const PmFn *f, const PmNode *n) {
+static void node_uses(Cut *c, const PmTreeFn *tf, const PmNode *n) {
   int32_t out = n->n_out > 0 ? pm_slot(tf, n->out) : PM_NONE;
-  (void)f;
   for (int32_t i = 0; i < n->n_in; i++) {
     bool passes = out != PM_NONE && c->may[out] && !c->source[out] && (c->needs[out] >> i & 1);
     use(c, pm_slot(tf, n->in[i]), passes ? out : PM_NONE);
@@ -213,7 +208,7 @@ static void node_uses(Cut *c, const PmTreeFn *tf, const PmFn *f, const PmNode *n
 }
 
 static void call_uses(Cut *c, const PmTreeFn *tf, const PmNode *n) {
-  const PmTreeFn *callee = pm_tree_callee(c->tree, c->m, n);
+  const PmTreeFn *callee = pm_tree_callee(c->tree, n);
   const PmFn *g = pm_fn(c->m, callee->fn);
   for (int32_t i = 0; i < n->n_in; i++) use(c, pm_slot(tf, n->in[i]), pm_slot(callee, i));
   for (int32_t i = 0; i < n->n_out; i++) {
@@ -238,10 +233,10 @@ static void build_net(Cut *c, int32_t n_may) {
       pm_net_edge(&c->net, value_vertex(c, s), gate_vertex(c, s), reduce_cost(c, tf, v));
     }
     for (int32_t i = 0; i < f->n_nodes; i++) {
-      if (is_call(&f->nodes[i]))
+      if (pm_is_call(&f->nodes[i]))
         call_uses(c, tf, &f->nodes[i]);
       else
-        node_uses(c, tf, f, &f->nodes[i]);
+        node_uses(c, tf, &f->nodes[i]);
     }
     for (int32_t i = 0; tf->parent == PM_NONE && i < f->n_results; i++) use(c, pm_slot(tf, f->results[i]), PM_NONE);
   }
@@ -267,7 +262,7 @@ PmPartials pm_partial_cut(PmArena *arena, const PmModule *m, const PmTree *tree)
     const PmFn *f = pm_fn(m, tree->fns[t].fn);
     c.execs[t] = PM_NEW_N(arena, PmExec, f->n_nodes + 1);
     for (int32_t i = 0; i < f->n_nodes; i++)
-      if (!is_call(&f->nodes[i])) c.execs[t][i] = pm_exec_choose(arena, m, f, &f->nodes[i]);
+      if (!pm_is_call(&f->nodes[i])) c.execs[t][i] = pm_exec_choose(arena, m, f, &f->nodes[i]);
   }
   c.may = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.source = PM_NEW_N(arena, bool, tree->n_slots + 1);

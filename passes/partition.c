@@ -44,18 +44,12 @@ typedef struct Rebuild {
 
 static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, const PmType *result_types);
 
-static void drop_mesh(PmType *t, int32_t mesh) {
-  for (int32_t d = 0; d < t->rank; d++)
-    for (uint8_t i = 0; i < t->dims[d].split.n; i++)
-      if (t->dims[d].split.mesh[i] == mesh) t->dims[d].split.n = i;
-}
-
 // The placed type with the mesh axes of `mask` as partial sums instead of splits.
 static PmType with_partials(const Partition *p, PmType t, uint32_t mask) {
   t.n_partial = 0;
   for (int32_t mesh = 0; mesh < p->m->n_mesh; mesh++) {
     if (!(mask >> mesh & 1)) continue;
-    drop_mesh(&t, mesh);
+    pm_type_cut_mesh(&t, mesh);
     pm_type_add_partial(&t, mesh, PM_SUM);
   }
   return t;
@@ -74,7 +68,7 @@ static PmLoc loc_in(const Partition *p, const PmFn *f, PmValueId v, PmLoc otherw
   int32_t def = f->values[v].def;
   if (def == PM_NONE) return otherwise;
   const PmNode *n = &f->nodes[def];
-  if (!(pm_op_flags(n->op) & PM_F_CALL)) return n->loc.path ? n->loc : otherwise;
+  if (!pm_is_call(n)) return n->loc.path ? n->loc : otherwise;
   const PmFn *g = pm_fn(p->m, n->attr.callee);
   return loc_in(p, g, g->results[v - n->out], n->loc);
 }
@@ -134,7 +128,7 @@ static PmType operand_type(const Rebuild *r, const PmNode *n, const PmExec *e, i
   for (int32_t k = 0; k < e->factors.n; k++)
     if (e->factors.items[k].in_dim[i] >= 0) t.dims[e->factors.items[k].in_dim[i]].split = e->split[k];
   for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
-    if (carried >> mesh & 1) drop_mesh(&t, mesh);
+    if (carried >> mesh & 1) pm_type_cut_mesh(&t, mesh);
   return t;
 }
 
@@ -147,7 +141,7 @@ static uint64_t carriers(const Rebuild *r, const PmNode *n, int32_t mesh) {
     else if (pm_is_zero(&r->old, n->in[i]))
       zero |= UINT64_C(1) << i;
   }
-  uint64_t set = pm_shard_linear(&r->old, n, may, zero);
+  uint64_t set = pm_shard_linear(n, may, zero);
   PM_ASSERT(set != 0, "%s carries a partial sum that no operand has", pm_op_name(n->op));
   return set;
 }
@@ -185,7 +179,7 @@ static void rebuild_node(Rebuild *r, const PmNode *n) {
   for (int32_t k = 0; k < e.factors.n; k++)
     if (e.factors.items[k].out_dim[0] >= 0) given.dims[e.factors.items[k].out_dim[0]].split = e.split[k];
   for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
-    if (carried >> mesh & 1) drop_mesh(&given, mesh);
+    if (carried >> mesh & 1) pm_type_cut_mesh(&given, mesh);
   define(r, n->out, pm_b_node(&r->b, n->op, &n->attr, in, n->n_in, &given));
 }
 
@@ -252,7 +246,7 @@ static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, con
   for (int32_t i = 0; i < r.old.n_nodes; i++) {
     const PmNode *n = &r.old.nodes[i];
     r.b.loc = n->loc;
-    if (pm_op_flags(n->op) & PM_F_CALL)
+    if (pm_is_call(n))
       rebuild_call(&r, n);
     else
       rebuild_node(&r, n);
@@ -288,8 +282,8 @@ static void flow_stored(Partition *p) {
     }
     for (int32_t k = 0; k < f->n_nodes; k++) {
       const PmNode *n = &f->nodes[k];
-      if (!(pm_op_flags(n->op) & PM_F_CALL) || pm_fn(p->m, n->attr.callee)->kind == PM_FN_UPDATE) continue;
-      const PmTreeFn *callee = pm_tree_callee(&p->tree, p->m, n);
+      if (!pm_is_call(n) || pm_fn(p->m, n->attr.callee)->kind == PM_FN_UPDATE) continue;
+      const PmTreeFn *callee = pm_tree_callee(&p->tree, n);
       for (int32_t i = 0; i < n->n_in; i++) {
         const PmType *s = p->stored[pm_slot(tf, n->in[i])];
         if (!s || pm_cross_in(n, i) == PM_CROSS_CARRY) continue;

@@ -59,7 +59,7 @@ static void add_member(Place *p, int32_t slot, int32_t dim, bool is_out) {
 }
 
 static void node_groups(Place *p, const PmTreeFn *t, const PmFn *f, const PmNode *n) {
-  PmFactors factors = pm_shard_factors(&p->scratch, p->m, f, n);
+  PmFactors factors = pm_shard_factors(&p->scratch, f, n);
   for (int32_t i = 0; i < factors.n; i++) {
     const PmFactor *fac = &factors.items[i];
     if (fac->kind == PM_FACTOR_WHOLE) continue;
@@ -81,7 +81,7 @@ static void link_slots(Place *p, int32_t a, bool a_out, int32_t b, bool b_out, i
 }
 
 static void call_groups(Place *p, const PmTreeFn *t, const PmNode *n) {
-  const PmTreeFn *callee = pm_tree_callee(&p->tree, p->m, n);
+  const PmTreeFn *callee = pm_tree_callee(&p->tree, n);
   const PmFn *g = pm_fn(p->m, callee->fn);
   for (int32_t i = 0; i < n->n_in; i++) {
     int32_t skip = pm_cross_in(n, i) == PM_CROSS_STACK;
@@ -121,7 +121,7 @@ static void var_groups(Place *p) {
 
 // Nodes of the step beside its calls of the model's forward and backward, and all of the functions that they call.
 static bool in_update(Place *p, int32_t t, const PmNode *n) {
-  bool is_call = (pm_op_flags(n->op) & PM_F_CALL) != 0;
+  bool is_call = pm_is_call(n);
   PmFnKind callee = is_call ? pm_fn(p->m, n->attr.callee)->kind : PM_FN_COMPOSITE;
   bool in = p->update_fn[t] || (p->tree.fns[t].fn == p->m->step && callee != PM_FN_BODY);
   if (is_call) p->update_fn[p->tree.of_fn[n->attr.callee]] = in;
@@ -135,7 +135,7 @@ static void collect_groups(Place *p) {
     for (int32_t k = 0; k < f->n_nodes; k++) {
       const PmNode *n = &f->nodes[k];
       p->in_update = in_update(p, i, n);
-      if (pm_op_flags(n->op) & PM_F_CALL)
+      if (pm_is_call(n))
         call_groups(p, t, n);
       else
         node_groups(p, t, f, n);

@@ -162,8 +162,7 @@ static const ShardRule rule_of[PM_OP_COUNT] = {
 #include "ir/ops.def"
 };
 
-PmFactors pm_shard_factors(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n) {
-  (void)m;
+PmFactors pm_shard_factors(PmArena *arena, const PmFn *f, const PmNode *n) {
   PM_ASSERT(!(pm_op_flags(n->op) & (PM_F_CALL | PM_F_COMM)), "%s has no factors", pm_op_name(n->op));
   Rules r = {.arena = arena, .f = f, .n = n};
   rule_of[n->op](&r);
@@ -182,18 +181,15 @@ static uint64_t linear_map(const PmNode *n, uint64_t may, uint64_t zero) {
   uint64_t branches = all & ~UINT64_C(1);
   // One value in both places of a product is a square, not a linear use.
   bool square = n->n_in == 2 && n->in[0] == n->in[1];
-  static const uint8_t joint = PM_LIN_JOINT, first = PM_LIN_FIRST, either = PM_LIN_EITHER, branch = PM_LIN_BRANCH;
-  uint8_t kind = (uint8_t)pm_scalar_linear(n->attr.fn);
-  if (kind == joint) return joint_set(all, may, zero);
-  if (kind == branch) return joint_set(branches, may & branches, zero);
+  PmLinear kind = pm_scalar_linear(n->attr.fn);
+  if (kind == PM_LIN_JOINT) return joint_set(all, may, zero);
+  if (kind == PM_LIN_BRANCH) return joint_set(branches, may & branches, zero);
   if (square) return 0;
-  if (kind == first) return may & 1;
-  if (kind == either) return lowest(may);
-  return 0;
+  if (kind == PM_LIN_FIRST) return may & 1;
+  return kind == PM_LIN_EITHER ? lowest(may) : 0;
 }
 
-uint64_t pm_shard_linear(const PmFn *f, const PmNode *n, uint64_t may, uint64_t zero) {
-  (void)f;
+uint64_t pm_shard_linear(const PmNode *n, uint64_t may, uint64_t zero) {
   uint32_t flags = pm_op_flags(n->op);
   if (n->op == PM_OP_map) return linear_map(n, may, zero);
   uint64_t all = (UINT64_C(1) << n->n_in) - 1;

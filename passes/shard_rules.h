@@ -27,12 +27,12 @@ typedef struct PmFactors {
 } PmFactors;
 
 // Factors of a node that is no call, repeat or collective. Allocated in `arena`.
-PmFactors pm_shard_factors(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n);
+PmFactors pm_shard_factors(PmArena *arena, const PmFn *f, const PmNode *n);
 
 // Which operands must all be partial sums over a mesh axis so that the node can yield one (a bit set), or 0 when the op
 // is not linear. For ops that are linear in either of two operands alone the set names one: the first in `may`.
 // `may`: operands that can be partial; `zero`: operands that are constant zero (as good as partial: they may be in the
 // set).
-uint64_t pm_shard_linear(const PmFn *f, const PmNode *n, uint64_t may, uint64_t zero);
+uint64_t pm_shard_linear(const PmNode *n, uint64_t may, uint64_t zero);
 
 #endif

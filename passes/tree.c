@@ -2,8 +2,6 @@
 
 #include "base/assert.h"
 
-static bool is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
-
 // step and eval, or the bare model before `differentiate` has run.
 static int32_t entry_fns(const PmModule *m, PmFnId out[2]) {
   int32_t n = 0;
@@ -33,7 +31,7 @@ static PmFnId clone_fn(PmModule *m, PmFnId from, int32_t *number) {
 // Depth first in node order. uses: by function, 0 before it has a caller, then the number of its newest clone.
 static void specialise_fn(PmModule *m, PmFnId fn, int32_t **uses, int32_t *cap) {
   for (int32_t i = 0; i < pm_fn(m, fn)->n_nodes; i++) {
-    if (!is_call(&pm_fn(m, fn)->nodes[i])) continue;
+    if (!pm_is_call(&pm_fn(m, fn)->nodes[i])) continue;
     PmFnId callee = pm_fn(m, fn)->nodes[i].attr.callee;
     if ((*uses)[callee]) {
       callee = clone_fn(m, callee, &(*uses)[callee]);
@@ -63,7 +61,7 @@ static void visit(PmArena *arena, const PmModule *m, PmTree *tree, int32_t *cap,
   tree->n_slots += pm_fn(m, fn)->n_values;
   for (int32_t i = 0; i < pm_fn(m, fn)->n_nodes; i++) {
     const PmNode *n = &pm_fn(m, fn)->nodes[i];
-    if (!is_call(n)) continue;
+    if (!pm_is_call(n)) continue;
     int64_t inner = n->op == PM_OP_repeat ? turns * pm_axis_size(m, n->attr.axes[0]) : turns;
     visit(arena, m, tree, cap, n->attr.callee, self, i, inner);
   }
@@ -79,10 +77,7 @@ PmTree pm_tree_build(PmArena *arena, const PmModule *m) {
   return tree;
 }
 
-const PmTreeFn *pm_tree_callee(const PmTree *tree, const PmModule *m, const PmNode *n) {
-  (void)m;
-  return &tree->fns[tree->of_fn[n->attr.callee]];
-}
+const PmTreeFn *pm_tree_callee(const PmTree *tree, const PmNode *n) { return &tree->fns[tree->of_fn[n->attr.callee]]; }
 
 PmCross pm_cross_in(const PmNode *n, int32_t i) {
   if (n->op != PM_OP_repeat) return PM_CROSS_PLAIN;

@@ -26,7 +26,7 @@ PmTree pm_tree_build(PmArena *arena, const PmModule *m);
 
 static inline int32_t pm_slot(const PmTreeFn *t, PmValueId v) { return t->slot + v; }
 // The callee's tree entry for a call or repeat node of `t`.
-const PmTreeFn *pm_tree_callee(const PmTree *tree, const PmModule *m, const PmNode *n);
+const PmTreeFn *pm_tree_callee(const PmTree *tree, const PmNode *n);
 
 // How values cross a call or repeat node: operand i is the callee's parameter i; result i is its result i. For repeat
 // nodes: what kind of crossing each is.

@@ -98,13 +98,13 @@ static void impose(const Zero *z, int32_t slot, const PmType *t, const PmPlaced 
 // placed as it is stored.
 static void impose_in_turns(const Zero *z, PmValueId grad, const PmPlaced *p, const PmType *like) {
   int32_t def = z->f->values[grad].def;
-  if (def == PM_NONE || !(pm_op_flags(z->f->nodes[def].op) & PM_F_CALL)) return;
+  if (def == PM_NONE || !pm_is_call(&z->f->nodes[def])) return;
   const PmNode *call = &z->f->nodes[def];
-  const PmTreeFn *callee = pm_tree_callee(z->tree, z->m, call);
+  const PmTreeFn *callee = pm_tree_callee(z->tree, call);
   const PmFn *g = pm_fn(z->m, callee->fn);
   PmValueId result = g->results[grad - call->out];
   int32_t maker = g->values[result].def;
-  if (maker == PM_NONE || !(pm_op_flags(g->nodes[maker].op) & PM_F_CALL)) return;
+  if (maker == PM_NONE || !pm_is_call(&g->nodes[maker])) return;
   if (pm_cross_out(&g->nodes[maker], result - g->nodes[maker].out) != PM_CROSS_STACK) return;
   impose(z, pm_slot(callee, result), &g->values[result].type, p, like);
 }
@@ -124,8 +124,8 @@ static void store_update(const Zero *z, PmVarId var) {
   int32_t value = step_slot(z, var);
   for (int32_t i = 0; i < z->f->n_nodes; i++) {
     const PmNode *n = &z->f->nodes[i];
-    if (!(pm_op_flags(n->op) & PM_F_CALL) || n->n_in == 0 || pm_slot(z->step, n->in[0]) != value) continue;
-    const PmTreeFn *callee = pm_tree_callee(z->tree, z->m, n);
+    if (!pm_is_call(n) || n->n_in == 0 || pm_slot(z->step, n->in[0]) != value) continue;
+    const PmTreeFn *callee = pm_tree_callee(z->tree, n);
     const PmFn *g = pm_fn(z->m, callee->fn);
     if (g->kind != PM_FN_UPDATE) continue;
     for (int32_t k = 0; k < g->n_params; k++)
@@ -158,7 +158,7 @@ static void close_model(const Zero *z) {
   for (PmValueId v = 0; v < z->f->n_values; v++) {
     int32_t def = z->f->values[v].def;
     bool from_model = def == PM_NONE;
-    if (def != PM_NONE && (pm_op_flags(z->f->nodes[def].op) & PM_F_CALL))
+    if (def != PM_NONE && pm_is_call(&z->f->nodes[def]))
       from_model = pm_fn(z->m, z->f->nodes[def].attr.callee)->kind == PM_FN_BODY;
     if (from_model) z->slots[pm_slot(z->step, v)].decided = (uint16_t)((1u << z->f->values[v].type.rank) - 1);
   }
