@@ -25,7 +25,8 @@ static int32_t set_dims(const Assemble *a, const PmType *t, PmVarDim *out) {
   for (int32_t i = 0; i < t->rank; i++) {
     const PmDim *d = &t->dims[i];
     out[i].axis = keep(a, a->cg.m->axes[d->axis].name);
-    out[i].size = pm_axis_size(a->cg.m, d->axis);
+    out[i].size = pm_axis_logical(a->cg.m, d->axis);
+    out[i].pad = a->cg.m->axes[d->axis].pad;
     out[i].n_mesh = d->split.n;
     memcpy(out[i].mesh, d->split.mesh, d->split.n);
   }
@@ -43,7 +44,8 @@ static PmProgVar make_var(Assemble *a, const PmVar *v) {
   const PmCgValue local = pm_cg_local(&a->cg, &v->type);
   PmProgVar out = {.path = keep(a, v->path), .role = roles[v->role], .dtype = local.dtype, .init = inits[v->init]};
   out.init_value = v->init_value;
-  out.index_size = v->type.index_of == PM_NONE || v->type.dtype != PM_I32 ? 0 : pm_axis_size(a->cg.m, v->type.index_of);
+  out.index_size =
+      v->type.index_of == PM_NONE || v->type.dtype != PM_I32 ? 0 : pm_axis_logical(a->cg.m, v->type.index_of);
   out.rank = set_dims(a, &v->type, out.dims);
   out.at.bytes = pm_cg_elements(&local) * pm_kdtype_bytes(local.dtype);
   return out;

@@ -48,11 +48,11 @@ static void emit_random(PmCgLower *lw, const PmNode *n) {
   for (int32_t i = t->rank - 1; i >= 0; i--) {
     draw->offset[i] = pm_cg_offset(lw->cg, &t->dims[i]);
     draw->stride[i] = stride;
-    stride *= (double)pm_axis_size(m, t->dims[i].axis);
+    stride *= (double)pm_axis_logical(m, t->dims[i].axis);
   }
   for (int32_t i = n->attr.n_axes - 1; i >= 0; i--) {
     draw->turn_stride[i] = stride;
-    stride *= (double)pm_axis_size(m, n->attr.axes[i]);
+    stride *= (double)pm_axis_logical(m, n->attr.axes[i]);
   }
   PmCgNode c = start(lw, n);
   c.draw = draw;

@@ -168,6 +168,31 @@ static void add_pin(PmPlan *p, const PmPlanItem *item) {
   add_rule(p, rule);
 }
 
+// pad(AXIS, ...): axes whose size a mesh axis need not divide.
+static void add_pad(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  PmLower *lw = p->lw;
+  const PmArgs *a = &item->args;
+  PmRule rule = {.pad = true, .span = item->span, .n_axes = a->n, .text = item_text(p, item)};
+  rule.axes = PM_NEW_N(lw->arena, PmAxisId, a->n + 1);
+  rule.names = PM_NEW_N(lw->arena, PmRuleName, a->n + 1);
+  if (a->n == 0) pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `pad(AXIS)`: the axis whose size need not divide");
+  for (int32_t i = 0; i < a->n; i++) {
+    const PmArg *arg = &a->items[i];
+    PmDim dim = {.axis = PM_NONE};
+    if (arg->name.text || arg->value->kind != PM_X_NAME) {
+      pm_lw_error(lw, PM_E_DIRECTIVE, arg->value->span, "write `pad(AXIS)`: the axis whose size need not divide");
+      return;
+    }
+    if (!pin_dim(p, arg->value, &dim)) return;
+    rule.axes[i] = dim.axis;
+    rule.names[i] = (PmRuleName){arg->value->name, arg->value->span};
+  }
+  if (chosen)
+    add_rule(p, rule);
+  else
+    add_line(p, rule.text, item->span);
+}
+
 // zero(stage=N, over=AXES) with a stage of 1 to 3 becomes a rule of its own; false: something else is meant.
 static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
@@ -245,6 +270,10 @@ void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
   }
   if (strcmp(item->name.text, "pin") == 0) {
     add_pin(p, item);
+    return;
+  }
+  if (strcmp(item->name.text, "pad") == 0) {
+    add_pad(p, item, chosen);
     return;
   }
   if (add_zero(p, item, chosen)) return;

@@ -20,7 +20,8 @@ typedef struct PmTensor {
 } PmTensor;
 
 PmTensor pm_tensor_new(PmArena *arena, const PmModule *m, const PmType *type);  // zeroed; ranks by the module's stage
-// Global (row-major, whole) data <-> the ranks' local parts. Gathering sums partials and takes the first replica.
+// Global (row-major, whole, without padding) data <-> the ranks' local parts. Gathering sums partials and takes the first
+// replica; scattering leaves zeros in the padding.
 void pm_tensor_scatter(const PmModule *m, const double *global, PmTensor *out);
 void pm_tensor_gather(const PmModule *m, const PmTensor *t, double *out_global);
 // Initial value of a variable from (seed, path), global.

@@ -138,20 +138,25 @@ PmStatus *pm_eval_slice(PmEval *e) {
   return NULL;
 }
 
-// A walk over the part of `rank`: array 0 the part, array 1 the whole tensor from element *out_start on.
-static PmNd part_walk(const PmModule *m, const PmType *t, int64_t rank, int64_t *out_start) {
-  int64_t local[PM_MAX_RANK], whole[PM_MAX_RANK];
-  PmType logical = *t;
-  PmNd nd = {0};
-  pm_type_clear_placement(&logical);
-  pm_local_strides(m, t, local);
-  pm_local_strides(m, &logical, whole);
+// A walk over the part of `rank`, padding left out: array 0 the part, array 1 the whole tensor from element *out_start
+// on. False when the rank holds padding alone.
+static bool part_walk(const PmModule *m, const PmType *t, int64_t rank, PmNd *out_nd, int64_t *out_start) {
+  int64_t local[PM_MAX_RANK], whole = 1, have[PM_MAX_RANK], stride[PM_MAX_RANK];
+  *out_nd = (PmNd){0};
   *out_start = 0;
-  for (int32_t i = 0; i < t->rank; i++) {
-    pm_nd_dim(&nd, pm_local_size(m, t, i), local[i], whole[i], 0);
-    *out_start += pm_dim_offset(m, &t->dims[i], rank) * whole[i];
+  pm_local_strides(m, t, local);
+  for (int32_t i = t->rank - 1; i >= 0; i--) {
+    bool splits = m->stage == PM_STAGE_LOCAL;
+    int64_t logical = pm_axis_logical(m, t->dims[i].axis), size = pm_local_size(m, t, i);
+    int64_t offset = splits ? pm_dim_offset(m, &t->dims[i], rank) : 0;
+    have[i] = logical - offset < size ? logical - offset : size;
+    if (have[i] <= 0) return false;
+    stride[i] = whole;
+    *out_start += offset * whole;
+    whole *= logical;
   }
-  return nd;
+  for (int32_t i = 0; i < t->rank; i++) pm_nd_dim(out_nd, have[i], local[i], stride[i], 0);
+  return true;
 }
 
 // The rank has coordinate 0 on every mesh axis over which the type is partial.
@@ -173,28 +178,21 @@ static bool first_replica(const PmModule *m, const PmType *t, int64_t rank) {
 }
 
 void pm_tensor_scatter(const PmModule *m, const double *global, PmTensor *out) {
-  if (m->stage != PM_STAGE_LOCAL) {
-    memcpy(out->data, global, (size_t)out->n * sizeof *global);
-    return;
-  }
   for (int64_t r = 0; r < out->ranks; r++) {
     int64_t start;
-    PmNd nd = part_walk(m, &out->type, r, &start);
+    PmNd nd;
     memset(pm_rank_data(out, r), 0, (size_t)out->n * sizeof *global);
+    if (!part_walk(m, &out->type, r, &nd, &start)) continue;
     if (first_of_partials(m, &out->type, r, true)) copy_box(&nd, global + start, pm_rank_data(out, r));
   }
 }
 
 void pm_tensor_gather(const PmModule *m, const PmTensor *t, double *out_global) {
-  if (m->stage != PM_STAGE_LOCAL) {
-    memcpy(out_global, t->data, (size_t)t->n * sizeof *out_global);
-    return;
-  }
   PmReduceKind kind = t->type.n_partial ? (PmReduceKind)t->type.partial[0].kind : PM_SUM;
   for (int64_t r = 0; r < t->ranks; r++) {
-    if (!first_replica(m, &t->type, r)) continue;
     int64_t start;
-    PmNd nd = part_walk(m, &t->type, r, &start);
+    PmNd nd;
+    if (!first_replica(m, &t->type, r) || !part_walk(m, &t->type, r, &nd, &start)) continue;
     bool first = first_of_partials(m, &t->type, r, false);
     double *to = out_global + start;
     const double *from = pm_rank_data(t, r);

@@ -24,9 +24,9 @@ static uint64_t first_element(const PmEval *e, int64_t rank) {
   const PmModule *m = e->ip->m;
   uint64_t at = 0;
   for (int32_t i = 0; i < e->node->attr.n_axes; i++) {
-    at = at * (uint64_t)pm_axis_size(m, e->node->attr.axes[i]) + (uint64_t)*pm_rank_data(e->in[i + 1], rank);
+    at = at * (uint64_t)pm_axis_logical(m, e->node->attr.axes[i]) + (uint64_t)*pm_rank_data(e->in[i + 1], rank);
   }
-  for (int32_t i = 0; i < e->out->type.rank; i++) at *= (uint64_t)pm_axis_size(m, e->out->type.dims[i].axis);
+  for (int32_t i = 0; i < e->out->type.rank; i++) at *= (uint64_t)pm_axis_logical(m, e->out->type.dims[i].axis);
   return at;
 }
 
@@ -43,7 +43,7 @@ PmStatus *pm_eval_random(PmEval *e) {
       for (int32_t d = t->rank - 1; d >= 0; d--) {
         int64_t size = pm_local_size(m, t, d);
         at += (uint64_t)(rest % size + pm_dim_offset(m, &t->dims[d], r)) * stride;
-        stride *= (uint64_t)pm_axis_size(m, t->dims[d].axis);
+        stride *= (uint64_t)pm_axis_logical(m, t->dims[d].axis);
         rest /= size;
       }
       out[i] = pm_random_uniform(key, step, first + at);

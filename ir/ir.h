@@ -154,7 +154,8 @@ typedef struct PmVar {
 
 typedef struct PmAxis {
   const char *name;  // interned, unique in the module
-  int64_t size;
+  int64_t size;      // padding included
+  int64_t pad;       // of these, positions at the end that stand for nothing, so that a mesh axis divides the size
   PmLoc loc;
 } PmAxis;
 
@@ -179,6 +180,7 @@ typedef struct PmRule {
   const char *scope;       // glob over paths, or NULL
   bool none;               // closes the axis
   uint8_t zero;            // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles
+  bool pad;                // pad(AXIS): axes[] may be padded; no roles
   int32_t n_mesh;
   uint8_t mesh[PM_MAX_SPLIT];
   const char *text;        // as the user wrote it: "shard heads, ff -> tensor"
@@ -249,6 +251,7 @@ int32_t pm_module_find_mesh(const PmModule *m, const char *name);
 uint64_t pm_random_stream(const PmModule *m, int64_t index);
 
 int64_t pm_axis_size(const PmModule *m, PmAxisId a);
+int64_t pm_axis_logical(const PmModule *m, PmAxisId a);  // without padding
 // Product of the mesh axes of a split; local size = size / parts (asserts that it divides).
 int64_t pm_split_parts(const PmModule *m, const PmSplit *s);
 int64_t pm_dim_local(const PmModule *m, const PmDim *d);

@@ -144,6 +144,8 @@ int32_t pm_module_find_mesh(const PmModule *m, const char *name) {
   return PM_NONE;
 }
 
+int64_t pm_axis_logical(const PmModule *m, PmAxisId a) { return pm_axis_size(m, a) - m->axes[a].pad; }
+
 int64_t pm_axis_size(const PmModule *m, PmAxisId a) {
   PM_ASSERT(a >= 0 && a < m->n_axes, "axis %d of %d", a, m->n_axes);
   return m->axes[a].size;

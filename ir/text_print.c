@@ -64,6 +64,11 @@ static void put_axis(const PmModule *m, PmAxisId a, PmBuf *out) {
   put_name(out, a >= 0 && a < m->n_axes ? m->axes[a].name : NULL);
 }
 
+static void put_size(const PmModule *m, PmAxisId a, PmBuf *out) {
+  pm_buf_printf(out, "%lld", (long long)pm_axis_logical(m, a));
+  if (m->axes[a].pad) pm_buf_printf(out, "^%lld", (long long)m->axes[a].size);
+}
+
 static void put_mesh(const PmModule *m, int32_t mesh, PmBuf *out) {
   put_name(out, mesh < m->n_mesh ? m->mesh[mesh].name : NULL);
 }
@@ -93,7 +98,10 @@ void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out) {
     PmAxisId a = t->dims[i].axis;
     if (i) pm_buf_puts(out, ", ");
     put_axis(m, a, out);
-    if (a >= 0 && a < m->n_axes) pm_buf_printf(out, ":%lld", (long long)m->axes[a].size);
+    if (a >= 0 && a < m->n_axes) {
+      pm_buf_putc(out, ':');
+      put_size(m, a, out);
+    }
     put_split(m, &t->dims[i].split, out);
   }
   pm_buf_putc(out, ']');
@@ -276,7 +284,8 @@ static void print_axes(const PmModule *m, PmBuf *out) {
   for (int32_t i = 0; i < m->n_axes; i++) {
     pm_buf_puts(out, "axis ");
     put_name(out, m->axes[i].name);
-    pm_buf_printf(out, " %lld", (long long)m->axes[i].size);
+    pm_buf_putc(out, ' ');
+    put_size(m, i, out);
     put_loc(m->axes[i].loc, out);
     pm_buf_putc(out, '\n');
   }
@@ -348,6 +357,7 @@ static void print_rules(const PmModule *m, PmBuf *out) {
     pm_buf_putc(out, ')');
     if (r->none) pm_buf_puts(out, " none");
     if (r->zero) pm_buf_printf(out, " zero=%d", r->zero);
+    if (r->pad) pm_buf_puts(out, " pad");
     put_key(out, "scope", r->scope);
     put_key(out, "pin", r->pin);
     if (r->pin) {

@@ -41,7 +41,7 @@ static bool read_module_line(PmReader *r) {
 static bool read_axis_line(PmReader *r) {
   PmModule *m = r->m;
   PmAxis a = {0};
-  if (!pm_lex_name(&r->x, &a.name) || !pm_lex_i64(&r->x, 1, PM_MAX_AXIS_SIZE, &a.size)) return false;
+  if (!pm_lex_name(&r->x, &a.name) || !pm_read_size(r, &a.size, &a.pad)) return false;
   if (m->n_axes >= PM_MAX_AXES) return pm_lex_fail(&r->x, "more than %d axes", PM_MAX_AXES);
   if (!pm_name_map_add(&r->axes, a.name, m->n_axes)) return pm_lex_fail(&r->x, "axis `%s` stands twice", a.name);
   if (!pm_read_loc(r, &a.loc)) return false;
@@ -181,6 +181,7 @@ static bool read_rule_line(PmReader *r, int32_t *cap) {
   int64_t zero = 0;
   if (pm_lex_key(x, "zero") && !pm_lex_i64(x, 1, 3, &zero)) return false;
   rule.zero = (uint8_t)zero;
+  rule.pad = pm_lex_accept_word(x, "pad");
   if (pm_lex_key(x, "scope") && !pm_lex_string(x, &rule.scope)) return false;
   if (pm_lex_key(x, "pin") && (!pm_lex_string(x, &rule.pin) || !read_pin_dims(r, &rule))) return false;
   if (pm_lex_key(x, "text") && !pm_lex_string(x, &rule.text)) return false;

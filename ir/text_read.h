@@ -21,6 +21,8 @@ bool pm_read_axis(PmReader *r, PmAxisId *out);
 bool pm_read_mesh(PmReader *r, uint8_t *out);
 // `/a+b`, if it is there.
 bool pm_read_split(PmReader *r, PmSplit *out);
+// `12`, or padded `12^16`: out_size = 16, out_pad = 4.
+bool pm_read_size(PmReader *r, int64_t *out_size, int64_t *out_pad);
 bool pm_read_type(PmReader *r, PmType *out);
 // `@"path":line:col`, if it is there.
 bool pm_read_loc(PmReader *r, PmLoc *out);

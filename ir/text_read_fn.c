@@ -72,22 +72,33 @@ static bool read_partials(PmReader *r, PmType *out) {
   return pm_lex_expect(&r->x, '}');
 }
 
+bool pm_read_size(PmReader *r, int64_t *out_size, int64_t *out_pad) {
+  int64_t logical;
+  if (!pm_lex_i64(&r->x, 1, PM_MAX_AXIS_SIZE, &logical)) return false;
+  *out_size = logical;
+  if (pm_lex_accept(&r->x, '^') && !pm_lex_i64(&r->x, logical, PM_MAX_AXIS_SIZE, out_size)) return false;
+  *out_pad = *out_size - logical;
+  return true;
+}
+
 bool pm_read_type(PmReader *r, PmType *out) {
   PmLexer *x = &r->x;
   if (!read_dtype(r, out)) return false;
   if (pm_lex_accept(x, '<') && (!pm_read_axis(r, &out->index_of) || !pm_lex_expect(x, '>'))) return false;
   if (!pm_lex_expect(x, '[')) return false;
   while (!pm_lex_is(x, ']')) {
-    int64_t size;
+    int64_t size, pad;
     if (out->rank && !pm_lex_expect(x, ',')) return false;
     if (out->rank >= PM_MAX_RANK) return pm_lex_fail(x, "a type of more than %d axes", PM_MAX_RANK);
     PmDim *d = &out->dims[out->rank++];
-    if (!pm_read_axis(r, &d->axis) || !pm_lex_expect(x, ':') || !pm_lex_i64(x, 1, PM_MAX_AXIS_SIZE, &size) ||
+    if (!pm_read_axis(r, &d->axis) || !pm_lex_expect(x, ':') || !pm_read_size(r, &size, &pad) ||
         !pm_read_split(r, &d->split)) {
       return false;
     }
-    if (size != r->m->axes[d->axis].size) {
-      return pm_lex_fail(x, "axis `%s` has size %lld", r->m->axes[d->axis].name, (long long)r->m->axes[d->axis].size);
+    const PmAxis *axis = &r->m->axes[d->axis];
+    if (size != axis->size || pad != axis->pad) {
+      return pm_lex_fail(x, "axis `%s` has size %lld, padded to %lld", axis->name, (long long)(axis->size - axis->pad),
+                         (long long)axis->size);
     }
   }
   if (!pm_lex_expect(x, ']') || !read_partials(r, out)) return false;

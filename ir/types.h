@@ -2,6 +2,7 @@
 //
 // Text: f32[batch:480/data, seq:1024/context+tensor, embed:768]{+tensor, max data}
 //   size after the colon; `/` the mesh axes that divide it, major to minor; {+m} a sum over mesh axis m still owed.
+//   heads:12^16/tensor: 12 positions, padded to 16.
 //   i32<vocab>[batch:8, seq:64]: an integer that points into axis vocab. A scalar prints as f32[].
 // A value is one of three things along each mesh axis: split (the mesh axis stands in one dim), whole, or partial.
 #ifndef PM_IR_TYPES_H

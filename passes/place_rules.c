@@ -206,7 +206,8 @@ static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate
   if (rule->pin)
     pm_diag_help(diags, "%s in {%s}, or leave `%s` whole in the pin", mesh->name, works, axis->name);
   else
-    pm_diag_help(diags, "%s in {%s}, or write `shard %s -> none` above this line", mesh->name, works, axis->name);
+    pm_diag_help(diags, "%s in {%s}, `pad(%s)`, or `shard %s -> none` above this line", mesh->name, works, axis->name,
+                 axis->name);
 }
 
 static void report_no_axis(const PmModule *m, const PmRule *rule, const PmRuleName *name, PmDiags *diags) {
@@ -240,6 +241,7 @@ void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *d
   fire_values(&f);
   for (int32_t r = 0; r < m->n_rules; r++) {
     const PmRule *rule = &m->rules[r];
+    if (rule->pad) continue;
     for (int32_t i = 0; rule->names && i < rule->n_axes; i++)
       if (rule->axes[i] == PM_NONE) report_no_axis(m, rule, &rule->names[i], diags);
     if (f.fates[r].stray_path)

@@ -60,8 +60,9 @@ void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound) {
 }
 
 PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type) {
-  PmType to = *type;
-  return pm_b_broadcast(b, pm_b_const(b, (PmDtype)to.dtype, v), to);
+  PmType to = *type, number = pm_type_scalar((PmDtype)type->dtype);
+  number.index_of = type->index_of;
+  return pm_b_broadcast(b, pm_b_node(b, PM_OP_const, &(PmAttr){.number = v}, NULL, 0, &number), to);
 }
 
 typedef struct Frame {

@@ -19,7 +19,7 @@ bool pm_op_takes_type(PmOp op);
 PmValue *pm_b_value(const PmBuilder *b, PmValueId v);
 // Gives `v` the name unless it has one; a bound name replaces one that is not.
 void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound);
-// A constant broadcast to `type` (which also gives the dtype).
+// A constant broadcast to `type` (which also gives the dtype and what an index points into).
 PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type);
 
 // All functions that are not dead, callees before callers. LIMIT when calls nest deeper than PM_MAX_NESTING.

@@ -32,7 +32,7 @@ int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank) {
 }
 
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d) {
-  int64_t size = d->size;
+  int64_t size = d->size + d->pad;
   for (int32_t i = 0; i < d->n_mesh; i++) size /= p->mesh_size[d->mesh[i]];
   return size;
 }

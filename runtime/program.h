@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/status.h"
 
-#define PM_PROGRAM_VERSION 2
+#define PM_PROGRAM_VERSION 3
 #define PM_KERNEL_MAX_AXES 12   // outer axes and loops of one kernel together
 #define PM_KERNEL_MAX_ARGS 24
 #define PM_KERNEL_MAX_SCALARS 8
@@ -170,7 +170,8 @@ typedef struct PmBuffer {  // one live range: for memory reports and the checker
 
 typedef struct PmVarDim {
   const char *axis;
-  int64_t size;   // global
+  int64_t size;   // global, without padding
+  int64_t pad;    // positions behind it that stand for nothing, so that the mesh axes divide size + pad
   int32_t n_mesh; // divides by these mesh axes, major to minor
   uint8_t mesh[PM_PROGRAM_MAX_MESH];
 } PmVarDim;

@@ -148,6 +148,7 @@ static void put_dims(PmIo *io, PmVarDim *dims, int32_t *rank) {
     }
     io->vtbl->string(io, "axis", &dims[i].axis);
     put_i64(io, "size", &dims[i].size, 0);
+    put_i64(io, "pad", &dims[i].pad, 0);
     put_mesh_list(io, dims[i].mesh, &dims[i].n_mesh);
     io->vtbl->end(io);
   }

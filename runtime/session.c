@@ -195,6 +195,7 @@ static PmStatus *init_rank(PmSession *s, int64_t rank, void *context) {
         .key = pm_random_key(s->options.seed, v->path),
         .at = s->ranks[rank].device->arena + v->at.offset,
     };
+    memset(run.at, 0, (size_t)v->at.bytes);  // padding is zero
     PM_TRY(pm_slice_walk(s->p, v->dims, v->rank, rank, init_run, &run));
   }
   return NULL;

@@ -17,31 +17,41 @@ bool pm_slice_first(const PmProgram *p, const PmVarDim *dims, int32_t n, int64_t
   return true;
 }
 
+// What a rank holds of one dimension: the slice, of which the padding at the end of the whole is no part.
+typedef struct Side {
+  int64_t have, local_stride, global_stride, at;
+} Side;
+
 PmStatus *pm_slice_walk(const PmProgram *p, const PmVarDim *dims, int32_t n, int64_t rank, PmRunFn *fn, void *context) {
-  int64_t size[PM_PROGRAM_MAX_RANK + 1], stride[PM_PROGRAM_MAX_RANK + 1], at[PM_PROGRAM_MAX_RANK + 1] = {0};
-  int64_t run = 1, whole = 1, global = 0, local = 0;
+  Side side[PM_PROGRAM_MAX_RANK + 1] = {0};
+  int64_t run = 1, whole = 1, part = 1, global = 0, local = 0;
   int32_t outer = n;  // dimensions before it are walked, those behind are one run
   bool contiguous = true;
   for (int32_t i = n - 1; i >= 0; i--) {
-    size[i] = pm_var_dim_local(p, &dims[i]);
-    stride[i] = whole;
-    global += pm_var_dim_offset(p, &dims[i], rank) * whole;
+    int64_t size = pm_var_dim_local(p, &dims[i]), offset = pm_var_dim_offset(p, &dims[i], rank);
+    int64_t have = dims[i].size - offset < size ? dims[i].size - offset : size;
+    if (have <= 0) return NULL;
+    side[i] = (Side){.have = have, .local_stride = part, .global_stride = whole};
+    global += offset * whole;
     whole *= dims[i].size;
+    part *= size;
     if (contiguous) {
-      run *= size[i];
+      run *= have;
       outer = i;
     }
-    contiguous = contiguous && size[i] == dims[i].size;
+    contiguous = contiguous && have == dims[i].size && have == size;
   }
   for (;;) {
     PM_TRY(fn(context, local, global, run));
-    local += run;
     int32_t i = outer - 1;
     for (; i >= 0; i--) {
-      global += stride[i];
-      if (++at[i] < size[i]) break;
-      global -= stride[i] * size[i];
-      at[i] = 0;
+      Side *d = &side[i];
+      local += d->local_stride;
+      global += d->global_stride;
+      if (++d->at < d->have) break;
+      local -= d->local_stride * d->have;
+      global -= d->global_stride * d->have;
+      d->at = 0;
     }
     if (i < 0) return NULL;
   }

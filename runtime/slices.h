@@ -4,7 +4,8 @@
 
 #include "runtime/program.h"
 
-// Elements [local, local + n) of the rank's part are elements [global, global + n) of the whole.
+// Elements [local, local + n) of the rank's part are elements [global, global + n) of the whole. Padding has no element
+// of the whole and is left out.
 typedef PmStatus *PmRunFn(void *context, int64_t local, int64_t global, int64_t n);
 
 // Calls fn for every run, in ascending order of both; stops at its first status.

@@ -78,13 +78,14 @@ static PmStatus *check_dims(const PmProgram *p, const char *name, const PmVarDim
     PM_TRY(check_mesh_list(p, dims[i].mesh, dims[i].n_mesh, &used));
     int64_t shards = 1;
     for (int32_t m = 0; m < dims[i].n_mesh; m++) shards *= p->mesh_size[dims[i].mesh[m]];
-    if (!dims[i].axis || dims[i].size < 1 || dims[i].size % shards != 0) {
-      return PM_BAD("`%s`: dimension %d of size %lld does not divide by %lld", name, i, (long long)dims[i].size,
-                    (long long)shards);
+    int64_t padded;
+    if (!dims[i].axis || dims[i].size < 1 || dims[i].pad < 0 || !pm_add_i64(dims[i].size, dims[i].pad, &padded) ||
+        padded % shards != 0) {
+      return PM_BAD("`%s`: dimension %d of size %lld + %lld does not divide by %lld", name, i, (long long)dims[i].size,
+                    (long long)dims[i].pad, (long long)shards);
     }
-    if (!pm_mul_i64(global, dims[i].size, &global) || global > PM_MAX_ELEMENTS)
-      return PM_BAD("`%s` is too large", name);
-    bytes *= dims[i].size / shards;
+    if (!pm_mul_i64(global, padded, &global) || global > PM_MAX_ELEMENTS) return PM_BAD("`%s` is too large", name);
+    bytes *= padded / shards;
   }
   if (!inside(at, p->arena_bytes) || at->bytes < bytes || at->offset % pm_kdtype_bytes((PmKDtype)dtype) != 0) {
     return PM_BAD("`%s`: %lld bytes at %lld, %lld expected", name, (long long)at->bytes, (long long)at->offset,

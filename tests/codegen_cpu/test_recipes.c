@@ -19,7 +19,7 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {PM_S_exp, 1.1, 1e-15, 0},   {PM_S_log, 1.1, 1e-15, 0},   {PM_S_tanh, 1.6, 1e-15, 0},  {PM_S_erf, 1.6, 1e-15, 0},
+    {PM_S_exp, 1.1, 1e-15, 0},   {PM_S_log, 1.1, 1e-15, 0},   {PM_S_tanh, 1.6, 1e-15, 0}, {PM_S_erf, 1.6, 1e-15, 0},
     {PM_S_sin, 1.6, 1e-15, 1e5}, {PM_S_cos, 1.6, 1e-15, 1e5}, {PM_S_pow, 0.51, 4e-16, 0}, {PM_S_rsqrt, 1.6, 4e-16, 0},
     {PM_S_abs, 0, 0, 0},         {PM_S_sign, 0, 0, 0},
 };
@@ -157,6 +157,31 @@ static void test_f64(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) sweep(&cases[i], PM_K_F64);
 }
 
+// Where padding is followed through a function it counts on these values to the bit (passes/pad_values.c).
+static void test_exact_at_zero_and_one(void **state) {
+  (void)state;
+  static const struct {
+    PmScalar fn;
+    double at, is;
+  } points[] = {{PM_S_exp, 0, 1}, {PM_S_tanh, 0, 0}, {PM_S_erf, 0, 0}, {PM_S_sin, 0, 0},
+                {PM_S_cos, 0, 1}, {PM_S_log, 1, 0},  {PM_S_pow, 0, 1}, {PM_S_rsqrt, 1, 1}};
+  for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+    for (int32_t d = 0; d < 2; d++) {
+      PmKDtype dtype = d ? PM_K_F64 : PM_K_F32;
+      PmArena arena;
+      pm_arena_init(&arena, 0);
+      PmKernel *k = kernel_of(&arena, points[i].fn, dtype, false);
+      char **args = args_new(k, 1);
+      put(args[0], dtype, 0, points[i].at);
+      put(args[1], dtype, 0, 0);
+      pm_kernel_interp(k, args, NULL, 0, 1);
+      assert_true(get(args[2], dtype, 0) == points[i].is);
+      args_free(k, args);
+      pm_arena_deinit(&arena);
+    }
+  }
+}
+
 // Past 1e9 the quadrant is not computed: NaN, not a wrong number.
 static void test_far_angles_are_nan(void **state) {
   (void)state;
@@ -192,7 +217,8 @@ static void test_host(void **state) {
 }
 
 static double whole_number(int64_t i, uint64_t *state) {
-  static const double ends[] = {0, 1, 2, 3, 4, 7, 8589934588, 0x1p31, 0x1p32, 0x1p33 - 1, 0x1p34, 0x1p48 - 1, 0x1p53 - 1};
+  static const double ends[] = {0,      1,      2,          3,      4,          7,         8589934588,
+                                0x1p31, 0x1p32, 0x1p33 - 1, 0x1p34, 0x1p48 - 1, 0x1p53 - 1};
   const int64_t n = sizeof ends / sizeof *ends;
   if (i < n) return ends[i];
   return (double)(next(state) >> (11 + next(state) % 50));
@@ -246,6 +272,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_f32),
       cmocka_unit_test(test_f64),
+      cmocka_unit_test(test_exact_at_zero_and_one),
       cmocka_unit_test(test_far_angles_are_nan),
       cmocka_unit_test(test_host),
       cmocka_unit_test(test_uniform),
