@@ -34,6 +34,7 @@
 
 typedef struct PmFrontendOptions {
   const char *plan;          // NAME of a plan of the file, or FILE.pplan; NULL
+  const char *plan_text;     // not NULL: plan items, as the file `plan` would hold them
   const char *mesh;          // "data=2,tensor=4"; NULL
   const char *const *shard;  // rules without the word `shard`: "batch -> data"
   int32_t n_shard;

@@ -100,21 +100,24 @@ static void add_chain(PmPlan *p, const PmItem *plan) {
   }
 }
 
+static bool choose_text(PmPlan *p, const char *name, int32_t file) {
+  PmLower *lw = p->lw;
+  PmText *text = PM_NEW(lw->arena, PmText);
+  if (!pm_parse(lw->arena, lw->names, lw->sources, lw->diags, file, PM_TEXT_PLAN, text)) return false;
+  p->name = pm_intern(lw->names, name);
+  add_items(p, &text->plan);
+  return true;
+}
+
 static bool choose_named(PmPlan *p, const char *name) {
   PmLower *lw = p->lw;
   if (is_file(name)) {
     int32_t file;
     PmStatus *st = pm_sources_load(lw->sources, name, PM_MAX_FILE_BYTES, &file);
-    if (st) {
-      pm_lw_error(lw, PM_E_PLAN, option_span(lw, "--plan", name), "%s", pm_status_message(st));
-      pm_status_drop(st);
-      return false;
-    }
-    PmText *text = PM_NEW(lw->arena, PmText);
-    if (!pm_parse(lw->arena, lw->names, lw->sources, lw->diags, file, PM_TEXT_PLAN, text)) return false;
-    p->name = pm_intern(lw->names, name);
-    add_items(p, &text->plan);
-    return true;
+    if (!st) return choose_text(p, name, file);
+    pm_lw_error(lw, PM_E_PLAN, option_span(lw, "--plan", name), "%s", pm_status_message(st));
+    pm_status_drop(st);
+    return false;
   }
   const PmItem *plan = find_plan(lw, name);
   if (plan) {
@@ -135,6 +138,7 @@ static bool choose_named(PmPlan *p, const char *name) {
 static bool choose(PmPlan *p) {
   PmLower *lw = p->lw;
   const PmFrontendOptions *o = lw->options;
+  if (o->plan_text) return choose_text(p, o->plan, option_span(lw, o->plan, o->plan_text).file);
   if (o->plan) return choose_named(p, o->plan);
   if (!o->mesh && !o->n_shard) return false;
   const char **names;

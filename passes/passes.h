@@ -12,6 +12,8 @@ typedef struct PmPassCtx {
   const char *print_after;     // pass name or "all": print to stderr; or NULL
   int32_t n_dumped;
   bool keep_grads;             // the step also reports every raw gradient, as "d(<param path>)"
+  const char *const *probes;   // `probe`: the paths of the values that the step returns; NULL: all
+  int32_t n_probes;
 } PmPassCtx;
 
 // A pass changes the module in place (or leaves it alone). Diagnostics go to ctx->diags and end the pipeline with INPUT.

@@ -68,5 +68,10 @@ PmStatus *pm_cmd_verify(PmTool *t) {
     return PM_STATUS(PM_ERR_USAGE, "`--against=%s` needs the model; a run plan can be verified with `--static`",
                      against);
   }
+  if (t->opt.random_plans != 0) {
+    if (is_program || t->opt.static_only)
+      return PM_STATUS(PM_ERR_USAGE, "`--random-plans` needs a model, and runs its plans");
+    return pm_verify_random(t, path);
+  }
   return is_program || t->opt.static_only ? pm_verify_static(t, path) : pm_verify_reference(t, path);
 }

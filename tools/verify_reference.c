@@ -10,6 +10,7 @@
 
 #include "base/philox.h"
 #include "runtime/slices.h"
+#include "tools/bisect.h"
 #include "tools/compare.h"
 #include "tools/reference.h"
 #include "tools/run.h"
@@ -23,7 +24,8 @@
 
 typedef struct Verify {
   PmTool *t;
-  PmModule *m;  // of the plan
+  PmModule *frontend;  // as the frontend left it
+  PmModule *m;         // of the plan
   PmProgram *p;
   PmRun run;
   PmReference ref;
@@ -32,6 +34,9 @@ typedef struct Verify {
   double **grads;     // by variable: the plan's raw gradient of this step, NULL: none
   PmArena scratch;    // of this step
   PmSessionMemory memory;
+  int64_t steps;  // compared; the last is the first that fails
+  bool failed;
+  PmSuspect suspect;
 } Verify;
 
 static PmVarId step_var(const PmModule *m) {
@@ -110,7 +115,8 @@ static double largest_gradient(const PmReference *ref) {
     const char *report = f->result_bind[i].report;
     if (!report || grad_var(ref->m, report) == PM_NONE) continue;
     for (int64_t k = 0; k < ref->results[i].n; k++) {
-      if (isfinite(ref->results[i].data[k]) && fabs(ref->results[i].data[k]) > largest) largest = fabs(ref->results[i].data[k]);
+      if (isfinite(ref->results[i].data[k]) && fabs(ref->results[i].data[k]) > largest)
+        largest = fabs(ref->results[i].data[k]);
     }
   }
   return largest;
@@ -182,8 +188,8 @@ static PmStatus *compare_updates(Verify *v, double grad_floor) {
   return NULL;
 }
 
-// States of the model itself, and the loss scale and its counters: no gradient takes part, so they are compared as the step
-// leaves them.
+// States of the model itself, and the loss scale and its counters: no gradient takes part, so they are compared as the
+// step leaves them.
 static PmStatus *compare_states(Verify *v) {
   const PmModule *m = v->ref.m;
   const PmFn *f = pm_fn(m, m->step);
@@ -252,6 +258,11 @@ static PmStatus *verify_step(Verify *v, int64_t step) {
   PM_TRY(compare_updates(v, grad_floor));
   PM_TRY(compare_states(v));
   if (step == 0) PM_TRY(compare_eval(v));
+  v->steps = step + 1;
+  v->failed = !pm_compare_ok(&v->cmp);
+  if (v->failed)
+    return pm_bisect(v->t, v->frontend, v->frontend, v->ref.vars, step, pm_compare_bound(&v->cmp, PM_CMP_GRADIENT),
+                     &v->suspect);
   pm_reference_advance(&v->ref);
   return NULL;
 }
@@ -262,16 +273,18 @@ static bool memory_ok(const Verify *v) {
          v->memory.touched_bytes > v->memory.arena_bytes - PM_ARENA_ALIGN;
 }
 
-static void print_json(const Verify *v, int64_t steps) {
+static void print_json(const Verify *v) {
   PmAnswer a;
   pm_answer_begin(&a);
   PmJson *j = &a.json;
   pm_json_put_str(j, "model", v->p->model);
   pm_json_put_str(j, "plan", v->p->plan);
   pm_json_put_i64(j, "ranks", pm_program_ranks(v->p));
-  pm_json_put_i64(j, "steps", steps);
+  pm_json_put_i64(j, "steps", v->steps);
   pm_json_key(j, "compared");
   pm_compare_json(&v->cmp, j);
+  pm_json_key(j, "first_difference");
+  pm_suspect_json(&v->suspect, j);
   pm_json_key(j, "memory");
   pm_json_object(j);
   pm_json_put_i64(j, "arena_bytes", v->memory.arena_bytes);
@@ -283,15 +296,16 @@ static void print_json(const Verify *v, int64_t steps) {
   pm_answer_end(&a);
 }
 
-static void print_text(Verify *v, int64_t steps) {
+static void print_text(Verify *v) {
   PmArena *a = &v->t->arena;
   printf("%s, plan %s: %s, %" PRId64 " step%s against the reference interpreter\n", v->p->model,
-         v->p->plan ? v->p->plan : "(none)", pm_mesh_text(a, v->p->n_mesh, v->p->mesh_name, v->p->mesh_size), steps,
-         pm_plural(steps));
+         v->p->plan ? v->p->plan : "(none)", pm_mesh_text(a, v->p->n_mesh, v->p->mesh_name, v->p->mesh_size), v->steps,
+         pm_plural(v->steps));
   printf(
       "error = max |plan - reference| / max(max |reference|, floor); every step starts from the reference's parameters "
       "and states,\nand updates are compared from the plan's own gradients\n\n");
   pm_compare_print(&v->cmp, a, stdout);
+  if (v->failed) pm_suspect_print(&v->suspect, stdout);
   printf("\nmemory of each rank: predicted %s bytes, highest byte touched %s: %s\n",
          pm_count_text(a, v->memory.arena_bytes), pm_count_text(a, v->memory.touched_bytes),
          memory_ok(v) ? "equal within the alignment" : "FAILED");
@@ -301,22 +315,15 @@ static void print_text(Verify *v, int64_t steps) {
 
 static PmStatus *run_all(Verify *v, int64_t steps) {
   PM_TRY(compare_initial(v));
-  for (int64_t step = 0; step < steps; step++) PM_TRY(verify_step(v, step));
+  for (int64_t step = 0; step < steps && !v->failed; step++) PM_TRY(verify_step(v, step));
   pm_session_memory(v->run.session, &v->memory);
-  if (v->t->opt.json) {
-    print_json(v, steps);
-  } else {
-    print_text(v, steps);
-  }
-  if (!pm_compare_ok(&v->cmp)) {
-    return PM_STATUS(PM_ERR_VERIFY, "the plan's numbers are not the reference's");
-  }
-  return memory_ok(v) ? NULL : PM_STATUS(PM_ERR_VERIFY, "the memory that was used is not what was predicted");
+  return NULL;
 }
 
-static PmStatus *compile_plan(Verify *v, const char *path) {
+static PmStatus *compile_plan(Verify *v, PmModule *m) {
   PmTool *t = v->t;
-  PM_TRY(pm_tool_module(t, path, "", &v->m));
+  v->m = m;
+  v->frontend = pm_module_clone(m, &t->arena);
   t->arena.limit = 0;  // the reference's values are as large as the model's
   PM_TRY(pm_reference_create(&t->arena, &t->passes, v->m, v->m->seed, &v->ref));
   t->passes.keep_grads = true;
@@ -333,22 +340,51 @@ static void match_vars(Verify *v) {
   for (PmVarId i = 0; i < m->n_vars; i++) v->prog_var[i] = pm_session_find_var(v->run.session, m->vars[i].path);
 }
 
-PmStatus *pm_verify_reference(PmTool *t, const char *path) {
-  int64_t steps = t->opt.steps == 0 ? DEFAULT_STEPS : t->opt.steps;
-  if (steps < 0) return PM_STATUS(PM_ERR_USAGE, "`--steps` needs a positive number");
-  if (strcmp(t->opt.target, "null") == 0)
-    return PM_STATUS(PM_ERR_USAGE, "`--target null` computes no numbers to verify");
+static PmStatus *verdict(const Verify *v, PmVerdict *out) {
+  *out = (PmVerdict){.ok = !v->failed && memory_ok(v), .ranks = pm_program_ranks(v->p)};
+  for (int32_t k = 0; k < PM_CMP_COUNT; k++) {
+    if (v->cmp.worst[k].tensors > 0 && k != PM_CMP_INITIAL) out->worst = fmax(out->worst, v->cmp.worst[k].error);
+  }
+  if (v->failed) return PM_STATUS(PM_ERR_VERIFY, "the plan's numbers are not the reference's");
+  return out->ok ? NULL : PM_STATUS(PM_ERR_VERIFY, "the memory that was used is not what was predicted");
+}
+
+PmStatus *pm_verify_module(PmTool *t, PmModule *m, int64_t steps, bool quiet, PmVerdict *out) {
+  *out = (PmVerdict){0};
   Verify v = {.t = t};
   pm_arena_init(&v.scratch, 0);
-  PmStatus *st = compile_plan(&v, path);
+  PmStatus *st = compile_plan(&v, m);
   if (!st) st = pm_run_open(t, v.p, true, &v.run);
   if (!st) {
     v.cmp = (PmCompare){.m = v.ref.m, .bound = BOUND, .unit = coarsest_unit(v.ref.m)};
     match_vars(&v);
     st = run_all(&v, steps);
+    bool print = !st && (!quiet || v.failed || !memory_ok(&v));
+    if (print && t->opt.json && !quiet)
+      print_json(&v);
+    else if (print && !t->opt.json)
+      print_text(&v);
+    if (!st) st = verdict(&v, out);
   }
   pm_run_close(&v.run);
   pm_reference_deinit(&v.ref);
   pm_arena_deinit(&v.scratch);
   return st;
+}
+
+PmStatus *pm_verify_steps(const PmTool *t, int64_t *out_steps) {
+  *out_steps = t->opt.steps == 0 ? DEFAULT_STEPS : t->opt.steps;
+  if (*out_steps < 0) return PM_STATUS(PM_ERR_USAGE, "`--steps` needs a positive number");
+  if (strcmp(t->opt.target, "null") == 0)
+    return PM_STATUS(PM_ERR_USAGE, "`--target null` computes no numbers to verify");
+  return NULL;
+}
+
+PmStatus *pm_verify_reference(PmTool *t, const char *path) {
+  int64_t steps;
+  PmModule *m;
+  PmVerdict verdict;
+  PM_TRY(pm_verify_steps(t, &steps));
+  PM_TRY(pm_tool_module(t, path, "", &m));
+  return pm_verify_module(t, m, steps, false, &verdict);
 }
