@@ -36,6 +36,7 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
       [PM_OP_all_gather] = PM_COLL_ALL_GATHER,
       [PM_OP_reduce_scatter] = PM_COLL_REDUCE_SCATTER,
       [PM_OP_all_to_all] = PM_COLL_ALL_TO_ALL,
+      [PM_OP_permute] = PM_COLL_PERMUTE,
   };
   const PmCgValue *x = &r->values[n->in[0]], *y = &r->values[n->out];
   const PmCgRef src = whole(cg, r, n->in[0]);
@@ -54,6 +55,8 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   c->reduce = (uint8_t)n->kind;
   c->n_mesh = n->n_mesh;
   memcpy(c->mesh, n->mesh, (size_t)n->n_mesh);
+  c->n_to = n->op == PM_OP_permute ? n->n_mesh : 0;
+  memcpy(c->to, n->mesh_to, (size_t)c->n_to);
   const int64_t in = pm_cg_elements(x), out = pm_cg_elements(y);
   int64_t group = 1;
   for (int32_t i = 0; i < n->n_mesh; i++) group *= cg->m->mesh[n->mesh[i]].size;

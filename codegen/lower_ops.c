@@ -241,6 +241,9 @@ static void emit_collective(PmCgLower *lw, const PmNode *n) {
   PmCgNode c = start(lw, n);
   c.n_mesh = n->attr.n_mesh;
   memcpy(c.mesh, n->attr.mesh, sizeof c.mesh);
+  PmPermute p;
+  if (n->op == PM_OP_permute && pm_permute_orders(lw->cg->m, &lw->fn->values[n->in[0]].type, result_type(lw, n), &p))
+    memcpy(c.mesh_to, p.to, (size_t)p.n);
   const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
   lw->env[n->out] = pm_cg_lower_collective(lw, n, c, lw->env[n->in[0]], &v);
 }

@@ -40,8 +40,9 @@ static bool same_node(const PmCgNode *a, const PmCgNode *b) {
          a->n_mesh == b->n_mesh && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 &&
          memcmp(a->axes, b->axes, (size_t)a->n_axes * sizeof *a->axes) == 0 &&
          memcmp(a->to, b->to, (size_t)a->n_to * sizeof *a->to) == 0 &&
-         memcmp(a->mesh, b->mesh, (size_t)a->n_mesh) == 0 && memcmp(&a->offset, &b->offset, sizeof a->offset) == 0 &&
-         !a->draw == !b->draw && (!a->draw || memcmp(a->draw, b->draw, sizeof *a->draw) == 0);
+         memcmp(a->mesh, b->mesh, (size_t)a->n_mesh) == 0 && memcmp(a->mesh_to, b->mesh_to, (size_t)a->n_mesh) == 0 &&
+         memcmp(&a->offset, &b->offset, sizeof a->offset) == 0 && !a->draw == !b->draw &&
+         (!a->draw || memcmp(a->draw, b->draw, sizeof *a->draw) == 0);
 }
 
 static void cse_insert(PmCgRegion *r, int32_t node, uint64_t h) {

@@ -54,7 +54,7 @@ typedef struct PmCgNode {
   int32_t axes[PM_CG_RANK], to[PM_CG_RANK];
   PmCoordTerm offset;
   int32_t n_mesh;
-  uint8_t mesh[PM_MAX_MESH];
+  uint8_t mesh[PM_MAX_MESH], mesh_to[PM_MAX_MESH];  // mesh_to: of a permute only, as PmColl.to
   PmCgRegion *body;
   int32_t n_carry, n_inv;
   bool reverse;

@@ -1,4 +1,6 @@
 // Type rules of the ops that make, break or point into axes, of calls, and of collectives.
+#include <string.h>
+
 #include "ir/infer.h"
 
 // Product of the sizes of `axes`; false past the limit of one axis.
@@ -329,6 +331,19 @@ bool pm_rule_all_to_all(PmRuleCall *c) {
   if (c->attr->n_to != 1 || c->attr->to[0] == c->attr->axes[0]) return pm_refuse(c, "`all_to_all` takes two axes");
   if (!pm_need_axis(c, c->in, c->attr->to[0])) return false;
   return pop_split(c, pm_type_find(c->in, c->attr->axes[0])) && push_split(c, pm_type_find(c->in, c->attr->to[0]));
+}
+
+bool pm_rule_permute(PmRuleCall *c) {
+  if (!c->given || !pm_type_same_logical(c->in, c->given))
+    return pm_refuse(c, "`permute` needs a type of the same axes");
+  *c->out = *c->given;
+  if (!c->local) return true;
+  PmPermute p;
+  if (!pm_permute_orders(c->m, c->in, c->given, &p)) return pm_refuse(c, "`permute` changes the shape of the parts");
+  if (p.n != c->attr->n_mesh || memcmp(p.from, c->attr->mesh, (size_t)p.n) != 0) {
+    return pm_refuse(c, "these are not the mesh axes among which `permute` moves parts");
+  }
+  return true;
 }
 
 bool pm_rule_slice(PmRuleCall *c) { return one_axis(c) && push_split(c, pm_type_find(c->in, c->attr->axes[0])); }

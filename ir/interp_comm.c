@@ -1,6 +1,7 @@
 // Collectives of the ranks that run in lockstep, and the way between whole tensors and the ranks' parts.
 #include <string.h>
 
+#include "base/assert.h"
 #include "ir/interp_ops.h"
 
 // A group: the ranks that agree on every mesh axis but those of the attribute. Its order is row-major over those axes.
@@ -124,6 +125,19 @@ PmStatus *pm_eval_all_to_all(PmEval *e) {
       copy_box(&nd, pm_rank_data(e->in[0], group_member(e, r, g)) + start,
                pm_rank_data(e->out, r) + block_start(e, to, from, a->axes[0], g));
     }
+  }
+  return NULL;
+}
+
+PmStatus *pm_eval_permute(PmEval *e) {
+  const PmModule *m = e->ip->m;
+  PmPermute p;
+  bool ok = pm_permute_orders(m, &e->in[0]->type, &e->out->type, &p);
+  PM_ASSERT(ok, "a permute between parts of other shapes");
+  for (int64_t r = 0; r < e->out->ranks; r++) {
+    int64_t at = 0;
+    for (int32_t i = 0; i < p.n; i++) at = at * m->mesh[p.to[i]].size + pm_mesh_coord(m, r, p.to[i]);
+    memcpy(pm_rank_data(e->out, r), pm_rank_data(e->in[0], group_member(e, r, at)), (size_t)e->out->n * sizeof(double));
   }
   return NULL;
 }

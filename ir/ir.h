@@ -79,6 +79,8 @@ typedef struct PmLoc {
 //   all_gather     mesh[n_mesh] (minor end of the split of axes[0]), axes[0]
 //   reduce_scatter mesh[n_mesh], kind, axes[0] (mesh axes are appended to its split)
 //   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s
+//   permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the mesh axes
+//                  among which it happens, in the order of the source (pm_permute_orders)
 //   slice          mesh[n_mesh] appended to the split of axes[0] (no communication)
 typedef struct PmAttr {
   double number;
@@ -262,6 +264,15 @@ int64_t pm_mesh_ranks(const PmModule *m);
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh);
 // First global index on a dim that `rank` holds: (coordinate over the split, major to minor) * local size.
 int64_t pm_dim_offset(const PmModule *m, const PmDim *d, int64_t rank);
+// The ranks among which a permute moves parts: those that differ in these mesh axes only. The part of the rank at place i
+// of their row-major order over `from` goes to the one at place i of that over `to`.
+typedef struct PmPermute {
+  int32_t n;
+  uint8_t from[PM_MAX_MESH], to[PM_MAX_MESH];
+} PmPermute;
+// The orders that bring a value from one placement to another. False when a dim has another number of parts in it, or
+// partial sums differ.
+bool pm_permute_orders(const PmModule *m, const PmType *from, const PmType *to, PmPermute *out);
 void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out);
 
 // Op and scalar tables.

@@ -210,6 +210,38 @@ int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh) {
   return rank % m->mesh[mesh].size;
 }
 
+// The mesh axes of the splits beyond what both types have of each dim, then those of `others` that are not among them.
+static int32_t moved_axes(const PmType *t, const PmType *other, uint32_t others, uint8_t *out) {
+  int32_t n = 0;
+  for (int32_t d = 0; d < t->rank; d++) {
+    const PmSplit *a = &t->dims[d].split, *b = &other->dims[d].split;
+    int32_t same = 0;
+    while (same < a->n && same < b->n && a->mesh[same] == b->mesh[same]) same++;
+    for (int32_t i = same; i < a->n; i++) {
+      out[n++] = a->mesh[i];
+      others &= ~(UINT32_C(1) << a->mesh[i]);
+    }
+  }
+  for (uint8_t mesh = 0; mesh < PM_MAX_MESH; mesh++)
+    if (others >> mesh & 1) out[n++] = mesh;
+  return n;
+}
+
+bool pm_permute_orders(const PmModule *m, const PmType *from, const PmType *to, PmPermute *out) {
+  if (from->rank != to->rank || from->n_partial != to->n_partial) return false;
+  for (int32_t i = 0; i < from->n_partial; i++)
+    if (from->partial[i].mesh != to->partial[i].mesh || from->partial[i].kind != to->partial[i].kind) return false;
+  for (int32_t d = 0; d < from->rank; d++)
+    if (pm_split_parts(m, &from->dims[d].split) != pm_split_parts(m, &to->dims[d].split)) return false;
+  uint32_t all = 0;
+  uint8_t axes[PM_MAX_MESH];
+  for (int32_t i = moved_axes(from, to, 0, axes); i > 0; i--) all |= UINT32_C(1) << axes[i - 1];
+  for (int32_t i = moved_axes(to, from, 0, axes); i > 0; i--) all |= UINT32_C(1) << axes[i - 1];
+  out->n = moved_axes(from, to, all, out->from);
+  moved_axes(to, from, all, out->to);
+  return true;
+}
+
 int64_t pm_dim_offset(const PmModule *m, const PmDim *d, int64_t rank) {
   int64_t part = 0;
   for (int32_t i = 0; i < d->split.n; i++) {

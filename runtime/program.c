@@ -45,8 +45,19 @@ int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank) {
   return shard * pm_var_dim_local(p, d);
 }
 
+int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member) {
+  int64_t coord[PM_PROGRAM_MAX_MESH] = {0}, at = 0;
+  for (int32_t i = c->n_mesh - 1; i >= 0; i--) {
+    coord[c->mesh[i]] = member % p->mesh_size[c->mesh[i]];
+    member /= p->mesh_size[c->mesh[i]];
+  }
+  for (int32_t i = 0; i < c->n_to; i++) at = at * p->mesh_size[c->to[i]] + coord[c->to[i]];
+  return at;
+}
+
 int64_t pm_kdtype_bytes(PmKDtype d) {
-  static const int8_t bytes[] = {[PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8, [PM_K_BF16] = 2, [PM_K_F16] = 2};
+  static const int8_t bytes[] = {
+      [PM_K_BOOL] = 1, [PM_K_I32] = 4, [PM_K_F32] = 4, [PM_K_F64] = 8, [PM_K_BF16] = 2, [PM_K_F16] = 2};
   PM_ASSERT((unsigned)d < PM_K_DTYPE_COUNT, "dtype %d", (int)d);
   return bytes[d];
 }

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/status.h"
 
-#define PM_PROGRAM_VERSION 3
+#define PM_PROGRAM_VERSION 4
 #define PM_KERNEL_MAX_AXES 12   // outer axes and loops of one kernel together
 #define PM_KERNEL_MAX_ARGS 24
 #define PM_KERNEL_MAX_SCALARS 8
@@ -118,18 +118,22 @@ typedef struct PmDot {
   PmDotLoop loops[PM_DOT_MAX_LOOPS];
 } PmDot;
 
-typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_COUNT } PmCollKind;
+typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE, PM_COLL_COUNT } PmCollKind;
 
 // On contiguous elements, among the ranks that differ only in the coordinates of `mesh` (ordered row-major, as listed).
 //   all_reduce:     src[count] -> dst[count]
 //   all_gather:     src[count] -> dst[count * group], member order
 //   reduce_scatter: src[count * group] -> dst[count]
 //   all_to_all:     src[count * group] -> dst[count * group]: block j goes to member j
+//   permute:        src[count] -> dst[count]: the member at place i of the order over `mesh` sends to the one at place i of
+//                   the row-major order over `to`, the same mesh axes in another order (pm_coll_source)
 // dst may equal src for all_reduce only; otherwise the ranges do not overlap. Reductions run in member order.
 typedef struct PmColl {
   uint8_t kind, dtype, reduce;  // reduce: 0 sum, 1 max
   int32_t n_mesh;
   uint8_t mesh[PM_PROGRAM_MAX_MESH];
+  int32_t n_to;  // of a permute: n_mesh, else 0
+  uint8_t to[PM_PROGRAM_MAX_MESH];
   int64_t count;
   PmRange src, dst;
 } PmColl;
@@ -245,6 +249,8 @@ int64_t pm_program_coord(const PmProgram *p, int64_t rank, int32_t mesh);
 int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank);
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d);
 int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank);
+// The member (by its place in the order over `mesh`) whose elements `member` receives in a permute.
+int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member);
 int64_t pm_kdtype_bytes(PmKDtype d);
 static inline bool pm_kdtype_is_half(PmKDtype d) { return d == PM_K_BF16 || d == PM_K_F16; }
 // The dtype of a value that memory holds as d.

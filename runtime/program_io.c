@@ -10,7 +10,7 @@ static const char *const entry_words[] = {"setup", "step", "eval"};
 static const char *const axis_kind_words[] = {"grid", "seq"};
 static const char *const vec_words[] = {"outer", "loop"};
 static const char *const step_words[] = {"kernel", "dot", "coll"};
-static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"};
 static const char *const reduce_words[] = {"sum", "max"};
 static const char *const role_words[] = {"param", "state", "input", "step"};
 static const char *const init_words[] = {"none", "const", "normal", "uniform"};
@@ -120,10 +120,10 @@ static void put_range(PmIo *io, const char *key, PmRange *r) {
   *r = (PmRange){v[0], v[1]};
 }
 
-static void put_mesh_list(PmIo *io, uint8_t *mesh, int32_t *n) {
+static void put_mesh_list(PmIo *io, const char *key, uint8_t *mesh, int32_t *n) {
   int64_t v[PM_PROGRAM_MAX_MESH] = {0};
   for (int32_t i = 0; i < *n; i++) v[i] = mesh[i];
-  io->vtbl->list(io, "mesh", v, n, PM_PROGRAM_MAX_MESH, false);
+  io->vtbl->list(io, key, v, n, PM_PROGRAM_MAX_MESH, false);
   for (int32_t i = 0; i < *n && io->reading; i++) {
     if (v[i] < 0 || v[i] >= PM_PROGRAM_MAX_MESH) {
       pm_io_fail(io, PM_ERR_CORRUPTION, "mesh axis %lld", (long long)v[i]);
@@ -149,7 +149,7 @@ static void put_dims(PmIo *io, PmVarDim *dims, int32_t *rank) {
     io->vtbl->string(io, "axis", &dims[i].axis);
     put_i64(io, "size", &dims[i].size, 0);
     put_i64(io, "pad", &dims[i].pad, 0);
-    put_mesh_list(io, dims[i].mesh, &dims[i].n_mesh);
+    put_mesh_list(io, "mesh", dims[i].mesh, &dims[i].n_mesh);
     io->vtbl->end(io);
   }
   *rank = i;
@@ -274,7 +274,8 @@ static void put_coll(PmIo *io, PmColl *c) {
   put_word(io, NULL, &c->kind, coll_words, PM_COLL_COUNT);
   put_word(io, NULL, &c->dtype, dtype_words, PM_K_DTYPE_COUNT);
   put_word(io, "reduce", &c->reduce, reduce_words, 2);
-  put_mesh_list(io, c->mesh, &c->n_mesh);
+  put_mesh_list(io, "mesh", c->mesh, &c->n_mesh);
+  if (c->kind == PM_COLL_PERMUTE) put_mesh_list(io, "to", c->to, &c->n_to);
   put_i64(io, "count", &c->count, 0);
   put_range(io, "src", &c->src);
   put_range(io, "dst", &c->dst);

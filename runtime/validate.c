@@ -297,6 +297,10 @@ static PmStatus *check_coll(Context *c, const PmColl *l) {
     return PM_BAD("a collective is malformed");
   }
   PM_TRY(check_mesh_list(p, l->mesh, l->n_mesh, &used));
+  uint32_t used_to = 0;
+  PM_TRY(check_mesh_list(p, l->to, l->n_to, &used_to));
+  if (used_to != (l->kind == PM_COLL_PERMUTE ? used : 0))
+    return PM_BAD("a permute among other mesh axes than its group's");
   bool reduces = l->kind == PM_COLL_ALL_REDUCE || l->kind == PM_COLL_REDUCE_SCATTER;
   if (reduces && l->dtype == PM_K_BOOL) return PM_BAD("a reduction of bools");
   int64_t group = 1, part, whole;

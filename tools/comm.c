@@ -125,7 +125,8 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
   static const char *const ops[PM_COLL_COUNT] = {[PM_COLL_ALL_REDUCE] = "all_reduce",
                                                  [PM_COLL_ALL_GATHER] = "all_gather",
                                                  [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
-                                                 [PM_COLL_ALL_TO_ALL] = "all_to_all"};
+                                                 [PM_COLL_ALL_TO_ALL] = "all_to_all",
+                                                 [PM_COLL_PERMUTE] = "permute"};
   const PmColl *coll = step->u.coll;
   bool reduces = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_REDUCE_SCATTER;
   PmCommRow r = {.op = ops[coll->kind],

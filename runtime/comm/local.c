@@ -178,11 +178,8 @@ COMBINE(max_bf16, uint16_t, larger(pm_bf16_to_f32(a[i]), pm_bf16_to_f32(b[i])) ?
 COMBINE(max_f16, uint16_t, larger(pm_f16_to_f32(a[i]), pm_f16_to_f32(b[i])) ? a[i] : b[i])
 
 static CombineFn *const combine_fns[PM_K_DTYPE_COUNT][2] = {
-    [PM_K_I32] = {sum_i32, max_i32},
-    [PM_K_F32] = {sum_f32, max_f32},
-    [PM_K_F64] = {sum_f64, max_f64},
-    [PM_K_BF16] = {NULL, max_bf16},
-    [PM_K_F16] = {NULL, max_f16},
+    [PM_K_I32] = {sum_i32, max_i32}, [PM_K_F32] = {sum_f32, max_f32}, [PM_K_F64] = {sum_f64, max_f64},
+    [PM_K_BF16] = {NULL, max_bf16},  [PM_K_F16] = {NULL, max_f16},
 };
 
 typedef float WidenFn(uint16_t bits);
@@ -217,36 +214,43 @@ static void reduce_bytes(const Group *g, const PmColl *c, int64_t from, int64_t 
   }
 }
 
-static void all_reduce(const Group *g, int32_t me, const PmColl *c) {
+static void all_reduce(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  (void)p;
   int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), per = c->count / g->n, rest = c->count % g->n;
   int64_t begin = (per * me + (me < rest ? me : rest)) * size, bytes = (per + (me < rest)) * size;
   // Only this member touches these bytes of any source or result, so results may be the sources.
   reduce_bytes(g, c, begin, bytes, 0, g->n, begin);
 }
 
-static void all_gather(const Group *g, int32_t me, const PmColl *c) {
+static void all_gather(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  (void)p;
   int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype);
   for (int32_t i = 0; i < g->n; i++) memcpy(g->slots[me].call.dst + i * part, g->slots[i].call.src, (size_t)part);
 }
 
-static void reduce_scatter(const Group *g, int32_t me, const PmColl *c) {
+static void reduce_scatter(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  (void)p;
   int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype);
   reduce_bytes(g, c, me * part, part, me, 1, 0);
 }
 
-static void all_to_all(const Group *g, int32_t me, const PmColl *c) {
+static void all_to_all(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  (void)p;
   int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype);
   for (int32_t i = 0; i < g->n; i++) {
     memcpy(g->slots[me].call.dst + i * part, g->slots[i].call.src + me * part, (size_t)part);
   }
 }
 
-typedef void CollFn(const Group *g, int32_t me, const PmColl *c);
+static void permute(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  int64_t bytes = c->count * pm_kdtype_bytes((PmKDtype)c->dtype);
+  memcpy(g->slots[me].call.dst, g->slots[pm_coll_source(p, c, me)].call.src, (size_t)bytes);
+}
+
+typedef void CollFn(const PmProgram *p, const Group *g, int32_t me, const PmColl *c);
 static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce,
-    [PM_COLL_ALL_GATHER] = all_gather,
-    [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all,
+    [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
+    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,
 };
 
 static bool same_call(const PmCommCall *a, const PmCommCall *b) {
@@ -288,7 +292,7 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   g->slots[me].call = *call;
   PM_TRY(meet(w, g, me));
   PM_TRY(check_agreement(w, g, me));
-  if (g->n > 1 || call->src != call->dst) coll_fns[call->coll->kind](g, me, call->coll);
+  if (g->n > 1 || call->src != call->dst) coll_fns[call->coll->kind](w->p, g, me, call->coll);
   return meet(w, g, me);
 }
 
