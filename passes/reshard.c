@@ -41,6 +41,12 @@ typedef struct Node {
   bool done;
 } Node;
 
+// A node to go on from: the costs with which it was found, and the bytes that a way through it sends at least.
+typedef struct Entry {
+  Cost least;
+  int32_t node;
+} Entry;
+
 typedef struct Search {
   const PmModule *m;
   const PmType *from, *to;
@@ -51,11 +57,14 @@ typedef struct Search {
   int64_t size[PM_RESHARD_MAX_AXES];
   uint32_t wanted, sums;      // bit per axis: the target is split by it; its partial is a sum
   int64_t room[PM_MAX_RANK];  // local elements of the dim in `common`
-  int64_t whole, cap;         // bytes of `common`; most that a state may have
+  Key goal_key;
+  State goal;
+  int64_t whole, cap;  // bytes of `common`; most that a state may have
   int32_t n_nodes, cap_nodes, n_slots;
   Node *nodes;
   int32_t *slots;  // hash of key -> node + 1
-  int32_t *heap, n_heap, cap_heap;
+  Entry *heap;
+  int32_t n_heap, cap_heap;
   int32_t at;  // the node whose steps are tried
 } Search;
 
@@ -139,30 +148,30 @@ static bool cheaper(Cost a, Cost b) {
   return a.colls != b.colls ? a.colls < b.colls : a.steps < b.steps;
 }
 
-static bool before(const Search *s, int32_t a, int32_t b) {
-  if (cheaper(s->nodes[a].cost, s->nodes[b].cost)) return true;
-  return a < b && !cheaper(s->nodes[b].cost, s->nodes[a].cost);
+static bool before(Entry a, Entry b) {
+  return cheaper(a.least, b.least) || (a.node < b.node && !cheaper(b.least, a.least));
 }
 
-static void heap_push(Search *s, int32_t node) {
+static void heap_push(Search *s, Entry e) {
   s->heap = pm_grow(&s->arena, s->heap, s->n_heap, &s->cap_heap, sizeof *s->heap);
   int32_t at = s->n_heap++;
-  for (; at > 0 && before(s, node, s->heap[(at - 1) / 2]); at = (at - 1) / 2) s->heap[at] = s->heap[(at - 1) / 2];
-  s->heap[at] = node;
+  for (; at > 0 && before(e, s->heap[(at - 1) / 2]); at = (at - 1) / 2) s->heap[at] = s->heap[(at - 1) / 2];
+  s->heap[at] = e;
 }
 
 static int32_t heap_pop(Search *s) {
-  int32_t top = s->heap[0], last = s->heap[--s->n_heap], at = 0;
+  Entry top = s->heap[0], last = s->heap[--s->n_heap];
+  int32_t at = 0;
   for (;;) {
     int32_t child = 2 * at + 1;
     if (child >= s->n_heap) break;
-    if (child + 1 < s->n_heap && before(s, s->heap[child + 1], s->heap[child])) child++;
-    if (!before(s, s->heap[child], last)) break;
+    if (child + 1 < s->n_heap && before(s->heap[child + 1], s->heap[child])) child++;
+    if (!before(s->heap[child], last)) break;
     s->heap[at] = s->heap[child];
     at = child;
   }
   s->heap[at] = last;
-  return top;
+  return top.node;
 }
 
 // The key's slot in the table: its node's, or where it would go.
@@ -206,7 +215,25 @@ static void relax(Search *s, const State *x, PmOp op, int32_t dim, int32_t to, i
   n->op = (uint8_t)op;
   n->dim = (uint8_t)dim;
   n->to = (uint8_t)to;
-  heap_push(s, i);
+  int64_t missing = s->whole / s->goal.parts - bytes_of(s, x);  // what a rank has still to be sent
+  if (missing > 0) cost.bytes += missing;
+  heap_push(s, (Entry){cost, i});
+}
+
+// Nothing stands where the target does not want it.
+static bool only_slices_left(const Search *s, const State *x) {
+  for (int32_t d = 0; d < s->common.rank; d++)
+    if (x->n[d] > s->goal.n[d] || memcmp(x->axis[d], s->goal.axis[d], x->n[d]) != 0) return false;
+  return x->partial == 0;
+}
+
+static void slice_next(Search *s, const State *x) {
+  int32_t d = 0;
+  while (x->n[d] == s->goal.n[d]) d++;
+  State y = *x;
+  bool ok = add_axis(s, &y, d, s->goal.axis[d][x->n[d]]);
+  PM_ASSERT(ok, "the target has no room for its own axes");
+  relax(s, &y, PM_OP_slice, d, 0, 0);
 }
 
 static void try_slices(Search *s, const State *x) {
@@ -276,6 +303,10 @@ static void try_permutes(Search *s, const State *x, State *y, int32_t d, int64_t
 
 // Two permutes in a row are one, so none is tried behind another.
 static void try_steps(Search *s, const State *x, bool permutes) {
+  if (only_slices_left(s, x)) {
+    slice_next(s, x);
+    return;
+  }
   if (x->partial) try_reductions(s, x);
   try_slices(s, x);
   for (int32_t d = 0; d < s->common.rank; d++) try_minor_axes(s, x, d);
@@ -289,13 +320,12 @@ static int32_t search(Search *s, int64_t cap) {
   s->cap = cap;
   s->n_nodes = s->n_heap = 0;
   if (s->slots) memset(s->slots, 0, (size_t)s->n_slots * sizeof *s->slots);
-  Key goal = key_of_type(s, s->to);
   bool is_new;
-  heap_push(s, node_of(s, key_of_type(s, s->from), &is_new));
+  heap_push(s, (Entry){.node = node_of(s, key_of_type(s, s->from), &is_new)});
   while (s->n_heap > 0) {
     s->at = heap_pop(s);
     Node *n = &s->nodes[s->at];
-    if (n->key == goal) return s->at;
+    if (n->key == s->goal_key) return s->at;
     if (n->done) continue;
     n->done = true;
     State x = state_of(s, n->key);
@@ -440,6 +470,8 @@ static bool compare_ends(Search *s) {
     s->wanted |= (uint32_t)pm_type_uses_mesh(s->to, s->mesh[i]) << i;
   }
   s->whole = pm_type_local_bytes(s->m, &s->common);
+  if (fits) s->goal_key = key_of_type(s, s->to);
+  if (fits) s->goal = state_of(s, s->goal_key);
   return fits;
 }
 

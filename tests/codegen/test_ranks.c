@@ -26,7 +26,8 @@ static void test_moves(void **state) {
         "%1 = all_gather[b / x](%0) : f32[b:4/y, e:8]\n%2 = all_gather[b / y+x](%0) : f32[b:4, e:8]\n"
         "%3 = all_to_all[b -> e / x](%0) : f32[b:4/y, e:8/x]\n%4 = all_to_all[b -> e / y+x](%0) : f32[b:4, e:8/y+x]\n"
         "%5 = slice[e / x](%1) : f32[b:4/y, e:8/x]\n%6 = all_gather[e / x](%3) : f32[b:4/y, e:8]\n"
-        "%7 = map.add(%6, %1) : f32[b:4/y, e:8]\nreturn %1, %2, %3, %4, %5, %6, %7\n}\n",
+        "%7 = map.add(%6, %1) : f32[b:4/y, e:8]\n%8 = permute[/ y+x](%0) : f32[b:4/x+y, e:8]\n"
+        "%9 = permute[/ y+x](%1) : f32[b:4/x, e:8]\nreturn %1, %2, %3, %4, %5, %6, %7, %8, %9\n}\n",
         0);
 }
 

@@ -65,13 +65,14 @@ static void test_moves(void **state) {
   // Two mesh axes on one dim, in both orders; moves between dims; every result equals the input.
   same(LOGICAL
        "fn f body {\nparam %0 : f32[b:4, e:8]\n"
-       "return %0, %0, %0, %0, %0\n}\n",
+       "return %0, %0, %0, %0, %0, %0, %0\n}\n",
        LOCAL
        "fn f body {\nparam %0 : f32[b:4/y+x, e:8]\n"
        "%1 = all_gather[b / x](%0) : f32[b:4/y, e:8]\n%2 = all_gather[b / y+x](%0) : f32[b:4, e:8]\n"
        "%3 = all_to_all[b -> e / x](%0) : f32[b:4/y, e:8/x]\n"
        "%4 = all_to_all[b -> e / y+x](%0) : f32[b:4, e:8/y+x]\n"
-       "%5 = slice[e / x](%1) : f32[b:4/y, e:8/x]\nreturn %1, %2, %3, %4, %5\n}\n");
+       "%5 = slice[e / x](%1) : f32[b:4/y, e:8/x]\n%6 = permute[/ y+x](%0) : f32[b:4/x+y, e:8]\n"
+       "%7 = permute[/ y+x](%1) : f32[b:4/x, e:8]\nreturn %1, %2, %3, %4, %5, %6, %7\n}\n");
 }
 
 static void test_max(void **state) {

@@ -40,6 +40,7 @@ static PmColl *add_coll(PmProgram *p, PmCollKind kind, PmKDtype dtype, int reduc
   for (int32_t m = 0; m < p->n_mesh; m++) {
     if (mesh & (1u << m)) c->mesh[c->n_mesh++] = (uint8_t)m;
   }
+  for (int32_t i = c->n_mesh; i > 0 && kind == PM_COLL_PERMUTE; i--) c->to[c->n_to++] = c->mesh[i - 1];
   return c;
 }
 
@@ -118,11 +119,25 @@ static void expect_half(const PmColl *c, const int64_t *members, int32_t n, int6
   ((uint16_t *)at)[to] = c->dtype == PM_K_BF16 ? pm_bf16_from(result) : pm_f16_from(result);
 }
 
+// Who sends to `me` in a permute: counts through the places of the order over `to`, the last mesh axis fastest.
+static int32_t sender_to(const PmProgram *p, const PmColl *c, int64_t me) {
+  int64_t coord[PM_PROGRAM_MAX_MESH] = {0};
+  for (int32_t place = 0;; place++) {
+    bool here = true;
+    for (int32_t i = 0; i < c->n_to; i++) here = here && coord[c->to[i]] == pm_program_coord(p, me, c->to[i]);
+    if (here) return place;
+    for (int32_t i = c->n_to - 1; i >= 0 && ++coord[c->to[i]] == p->mesh_size[c->to[i]]; i--) coord[c->to[i]] = 0;
+  }
+}
+
 // One element of the result by definition: members' elements combined in member order.
-static void expect(const PmColl *c, const int64_t *members, int32_t n, int32_t me, int64_t i, char *at, int64_t to) {
+static void expect(const PmProgram *p, const PmColl *c, const int64_t *members, int32_t n, int32_t me, int64_t i,
+                   char *at, int64_t to) {
   int64_t block = i / c->count, in_block = i % c->count;
   if (c->kind == PM_COLL_ALL_GATHER) {
     put((PmKDtype)c->dtype, at, to, value_at(members[block], in_block));
+  } else if (c->kind == PM_COLL_PERMUTE) {
+    put((PmKDtype)c->dtype, at, to, value_at(members[sender_to(p, c, members[me])], i));
   } else if (c->kind == PM_COLL_ALL_TO_ALL) {
     put((PmKDtype)c->dtype, at, to, value_at(members[block], me * c->count + in_block));
   } else {
@@ -179,7 +194,7 @@ static void check_coll(World *w, const PmColl *c, bool in_place) {
     int32_t me = 0, n = members_of(w->p, c, r, members, &me);
     bool wide = c->kind == PM_COLL_ALL_GATHER || c->kind == PM_COLL_ALL_TO_ALL;
     int64_t elements = wide ? c->count * n : c->count;
-    for (int64_t i = 0; i < elements; i++) expect(c, members, n, me, i, want, i);
+    for (int64_t i = 0; i < elements; i++) expect(w->p, c, members, n, me, i, want, i);
     assert_memory_equal(w->dst[r], want, (size_t)(elements * size));
     if (in_place) {
       w->dst[r] = malloc(MAX_COUNT * MAX_GROUP * 8 + 1);
@@ -206,10 +221,10 @@ static void every_kind_dtype_and_group(void **state) {
       src[r] = malloc(MAX_COUNT * MAX_GROUP * 8);
       dst[r] = malloc(MAX_COUNT * MAX_GROUP * 8 + 1);
     }
-    for (uint32_t i = 0; i < 4 * PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
-      PmCollKind kind = (PmCollKind)(i % 4);
-      PmKDtype dtype = (PmKDtype)(i / 4 % PM_K_DTYPE_COUNT);
-      uint32_t rest = i / 4 / PM_K_DTYPE_COUNT;
+    for (uint32_t i = 0; i < PM_COLL_COUNT * PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
+      PmCollKind kind = (PmCollKind)(i % PM_COLL_COUNT);
+      PmKDtype dtype = (PmKDtype)(i / PM_COLL_COUNT % PM_K_DTYPE_COUNT);
+      uint32_t rest = i / PM_COLL_COUNT / PM_K_DTYPE_COUNT;
       int reduce = (int)(rest % 2);
       uint32_t mesh = rest / 2 % 8;
       int64_t count = counts[rest / 16];
@@ -240,11 +255,11 @@ static void odd_meshes(void **state) {
     src[r] = malloc(MAX_COUNT * MAX_GROUP * 8);
     dst[r] = malloc(MAX_COUNT * MAX_GROUP * 8 + 1);
   }
-  for (uint32_t mesh = 0; mesh < 4; mesh++) {
+  for (uint32_t i = 0; i < 8; i++) {
     World w;
     world_init(&w, &kinds[0], 3, 2, 0);
     give_memory(&w, src, dst);
-    const PmColl *c = add_coll(w.p, PM_COLL_ALL_REDUCE, PM_K_F32, 0, 1001, mesh);
+    const PmColl *c = add_coll(w.p, i < 4 ? PM_COLL_ALL_REDUCE : PM_COLL_PERMUTE, PM_K_F32, 0, 1001, i % 4);
     world_open(&w);
     check_coll(&w, c, false);
     world_deinit(&w);
