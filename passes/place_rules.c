@@ -38,6 +38,7 @@ PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, i
   int64_t size = pm_axis_size(m, t->dims[dim].axis), parts = 1;
   for (int32_t i = 0; i < want->n; i++) {
     int32_t mesh = want->mesh[i];
+    if (m->mesh[mesh].size == 1) continue;
     parts *= m->mesh[mesh].size;
     if (used_elsewhere(t, p, dim, mesh) || size % parts != 0) break;
     pm_split_push(&out, mesh);
@@ -89,6 +90,13 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
   if (free_axis) decide(p, dim, split, rule->text, r);
 }
 
+static PmSplit without_single_ranks(const PmModule *m, const PmSplit *s) {
+  PmSplit out = {0};
+  for (int32_t i = 0; i < s->n; i++)
+    if (m->mesh[s->mesh[i]].size > 1) pm_split_push(&out, s->mesh[i]);
+  return out;
+}
+
 static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const char *path) {
   const PmRule *rule = &f->m->rules[r];
   f->fates[r].fired = true;
@@ -100,7 +108,7 @@ static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const c
   for (int32_t d = 0; d < t->rank; d++) {
     PmSplit split = {0};
     for (int32_t i = 0; i < rule->n_pin_dims; i++)
-      if (rule->pin_dims[i].axis == t->dims[d].axis) split = rule->pin_dims[i].split;
+      if (rule->pin_dims[i].axis == t->dims[d].axis) split = without_single_ranks(f->m, &rule->pin_dims[i].split);
     PmSplit got = pm_placed_allow(f->m, t, p, d, &split);
     if (got.n < split.n && !used_elsewhere(t, p, d, split.mesh[got.n]))
       note_indivisible(&f->fates[r], t->dims[d].axis, split.mesh[got.n], path);

@@ -6,8 +6,9 @@
 #include "runtime/program.h"
 #include "tools/tool.h"
 
-// Passes that `place` needs before it, and what it leaves: the module that `show sharding` prints.
-#define PM_PLACE_PASSES "simplify,differentiate,simplify,pad,place"
+// Passes that `place` needs before it; with it they leave the module that `show sharding` prints.
+#define PM_DERIVE_PASSES "simplify,differentiate,simplify,pad"
+#define PM_PLACE_PASSES PM_DERIVE_PASSES ",place"
 
 // The one file that a subcommand works on: argument `index`. USAGE when it is missing or arguments are left over.
 PM_MUST_CHECK PmStatus *pm_tool_file(const PmTool *t, int32_t index, const char **out_path);

@@ -1,9 +1,10 @@
 // Where every variable and every named value lives on the mesh, and the rule that decided it.
 #include <inttypes.h>
 
+#include "base/glob.h"
 #include "ir/namemap.h"
 #include "tools/reach.h"
-#include "tools/show.h"
+#include "tools/show_value.h"
 
 // A named value, where it is made.
 typedef struct Row {
@@ -168,15 +169,43 @@ static void print_function(View *v, int32_t i) {
   pm_table_print(&table, "  ", stdout);
 }
 
+static void push_value(View *v, PmShownValue **values, int32_t *n, int32_t *cap, PmShownValue value) {
+  if (!pm_glob_match(v->t->opt.value, value.name)) return;
+  *values = pm_grow(&v->t->arena, *values, *n, cap, sizeof **values);
+  (*values)[(*n)++] = value;
+}
+
+// The variables and named values whose paths match `--value`.
+static PmStatus *show_chosen(View *v, const PmModule *logical) {
+  PmShownValue *values = NULL;
+  int32_t n = 0, cap = 0;
+  for (PmVarId i = 0; i < v->m->n_vars; i++) {
+    const PmVar *var = &v->m->vars[i];
+    push_value(v, &values, &n, &cap, (PmShownValue){var->path, role_texts[var->role], var_why(v, i), var->type});
+  }
+  for (int32_t i = 0; i < v->n_rows; i++) {
+    const PmValue *x = &pm_fn(v->m, v->rows[i].fn)->values[v->rows[i].value];
+    const char *role = role_texts[x->name[0] == 'd' && x->name[1] == '(' ? PM_ROLE_GRAD : PM_ROLE_ACT];
+    push_value(v, &values, &n, &cap, (PmShownValue){x->name, role, x->why, x->type});
+  }
+  if (n == 0) return PM_STATUS(PM_ERR_USAGE, "`--value %s` matches no variable and no named value", v->t->opt.value);
+  return pm_show_values(v->t, logical, values, n);
+}
+
 PmStatus *pm_show_sharding(PmTool *t, const char *path) {
   View v = {.t = t};
   PmModule *m;
-  PM_TRY(pm_tool_module(t, path, PM_PLACE_PASSES, &m));
+  PM_TRY(pm_tool_module(t, path, PM_DERIVE_PASSES, &m));
+  const PmModule *logical = t->opt.value ? pm_module_clone(m, &t->arena) : NULL;
+  PM_TRY(pm_passes_run(&t->passes, m, "place"));
   v.m = m;
   v.reach = pm_reach(&t->arena, m, m->step);
   pm_buf_init(&v.text);
   collect_rows(&v);
-  if (t->opt.json) {
+  PmStatus *st = NULL;
+  if (t->opt.value) {
+    st = show_chosen(&v, logical);
+  } else if (t->opt.json) {
     print_json(&v);
   } else {
     printf("%s, plan %s: %s\n\n", m->name, m->plan ? m->plan : "(none)", pm_module_mesh_text(&t->arena, m));
@@ -186,5 +215,5 @@ PmStatus *pm_show_sharding(PmTool *t, const char *path) {
     }
   }
   pm_buf_deinit(&v.text);
-  return NULL;
+  return st;
 }
