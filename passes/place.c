@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "passes/passes.h"
 #include "passes/place.h"
+#include "passes/place_warn.h"
 #include "passes/shard_rules.h"
 #include "passes/zero.h"
 
@@ -280,6 +281,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
       propagate(&p);
     }
     write_types(&p);
+    pm_place_warn(m, &p.tree, p.slots, p.update_fn, ctx->diags);
     m->stage = PM_STAGE_PLACED;
   }
   pm_arena_deinit(&p.scratch);
