@@ -1,5 +1,6 @@
 // Where every variable and every named value lives on the mesh, and the rule that decided it.
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/glob.h"
 #include "ir/namemap.h"
@@ -181,12 +182,13 @@ static PmStatus *show_chosen(View *v, const PmModule *logical) {
   int32_t n = 0, cap = 0;
   for (PmVarId i = 0; i < v->m->n_vars; i++) {
     const PmVar *var = &v->m->vars[i];
-    push_value(v, &values, &n, &cap, (PmShownValue){var->path, role_texts[var->role], var_why(v, i), var->type});
+    push_value(v, &values, &n, &cap, (PmShownValue){var->path, role_texts[var->role], var_why(v, i), var->type, false});
   }
   for (int32_t i = 0; i < v->n_rows; i++) {
     const PmValue *x = &pm_fn(v->m, v->rows[i].fn)->values[v->rows[i].value];
-    const char *role = role_texts[x->name[0] == 'd' && x->name[1] == '(' ? PM_ROLE_GRAD : PM_ROLE_ACT];
-    push_value(v, &values, &n, &cap, (PmShownValue){x->name, role, x->why, x->type});
+    bool is_grad = strncmp(x->name, "d(", 2) == 0;
+    const char *role = role_texts[is_grad ? PM_ROLE_GRAD : PM_ROLE_ACT];
+    push_value(v, &values, &n, &cap, (PmShownValue){x->name, role, x->why, x->type, is_grad});
   }
   if (n == 0) return PM_STATUS(PM_ERR_USAGE, "`--value %s` matches no variable and no named value", v->t->opt.value);
   return pm_show_values(v->t, logical, values, n);

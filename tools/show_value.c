@@ -69,9 +69,11 @@ static bool add_mesh(const PmModule *m, PmType *t, int32_t dim, int32_t mesh) {
   return pm_split_push(s, mesh) && pm_axis_size(m, t->dims[dim].axis) % pm_split_parts(m, s) == 0;
 }
 
-// The best of the placements that differ in the place of one mesh axis.
+// The best of the placements that differ in the place of one mesh axis; `sent` is -1 where there is none. A gradient
+// lies as what it is the gradient of, and is not placed by itself.
 static Other next_best(const View *v, const PmShownValue *value) {
   Other best = {.sent = -1};
+  if (value->is_grad) return best;
   for (int32_t mesh = 0; mesh < v->m->n_mesh; mesh++) {
     if (v->m->mesh[mesh].size == 1) continue;
     PmType without = value->type;

@@ -7,6 +7,7 @@
 typedef struct PmShownValue {
   const char *name, *role, *why;  // why NULL: no rule splits it
   PmType type;                    // with its placement
+  bool is_grad;
 } PmShownValue;
 
 // `logical` is the module before `place`, which other placements start from.

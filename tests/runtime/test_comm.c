@@ -270,6 +270,41 @@ static void odd_meshes(void **state) {
   }
 }
 
+static void gather_ranks(World *w, int64_t rank) {
+  int32_t me = (int32_t)rank;
+  for (int32_t i = 0; i < w->p->entries[PM_ENTRY_STEP].n_steps && !w->statuses[rank]; i++) {
+    w->statuses[rank] = run_step(w, rank, i, (char *)&me, w->dst[rank] + i * MAX_RANKS * 4);
+  }
+}
+
+// Whatever mesh axes a collective names: every rank is in one group, its members agree on who they are, and there are
+// as many as the product of these axes.
+static void groups_partition_the_mesh(void **state) {
+  (void)state;
+  int32_t members[MAX_RANKS][8 * MAX_RANKS];
+  World w;
+  world_init(&w, &kinds[0], 2, 2, 2);
+  for (uint32_t mesh = 0; mesh < 8; mesh++) add_coll(w.p, PM_COLL_ALL_GATHER, PM_K_I32, 0, 1, mesh);
+  memset(members, 0xff, sizeof members);
+  for (int r = 0; r < MAX_RANKS; r++) w.dst[r] = (char *)members[r];
+  world_open(&w);
+  world_run(&w, gather_ranks);
+  for (uint32_t mesh = 0; mesh < 8; mesh++) {
+    for (int32_t r = 0; r < MAX_RANKS; r++) {
+      assert_null(w.statuses[r]);
+      const int32_t *mine = &members[r][mesh * MAX_RANKS];
+      int32_t n = 0, here = 0;
+      for (; n < MAX_RANKS && mine[n] >= 0; n++) {
+        here += mine[n] == r;
+        assert_memory_equal(mine, &members[mine[n]][mesh * MAX_RANKS], sizeof *mine * MAX_RANKS);
+      }
+      assert_int_equal(n, 1 << __builtin_popcount(mesh));
+      assert_int_equal(here, 1);
+    }
+  }
+  world_deinit(&w);
+}
+
 // Groups of one family run side by side and at other speeds; many rounds on more threads than cores.
 static void many_rounds(World *w, int64_t rank) {
   for (int i = 0; i < 300 && !w->statuses[rank]; i++) {
@@ -393,8 +428,9 @@ static void ranks_that_disagree(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kind_dtype_and_group), cmocka_unit_test(odd_meshes),
-      cmocka_unit_test(concurrent_groups),          cmocka_unit_test(a_rank_that_never_comes),
-      cmocka_unit_test(a_rank_that_fails),          cmocka_unit_test(ranks_that_disagree),
+      cmocka_unit_test(groups_partition_the_mesh),  cmocka_unit_test(concurrent_groups),
+      cmocka_unit_test(a_rank_that_never_comes),    cmocka_unit_test(a_rank_that_fails),
+      cmocka_unit_test(ranks_that_disagree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,20 @@ static void coll_twice(PmProgram *p) {
   step(p, 3)->u.coll->n_mesh = 2;
   step(p, 3)->u.coll->mesh[1] = 1;
 }
+static void coll_to_short(PmProgram *p) { step(p, 3)->u.coll->kind = PM_COLL_PERMUTE; }
+static void coll_to_other(PmProgram *p) {
+  step(p, 3)->u.coll->kind = PM_COLL_PERMUTE;
+  step(p, 3)->u.coll->n_to = 1;
+  step(p, 3)->u.coll->to[0] = 0;
+}
+static void coll_to_twice(PmProgram *p) {
+  step(p, 3)->u.coll->n_to = 2;
+  step(p, 3)->u.coll->to[0] = step(p, 3)->u.coll->to[1] = 1;
+}
+static void coll_to_of_another(PmProgram *p) {
+  step(p, 3)->u.coll->n_to = 1;
+  step(p, 3)->u.coll->to[0] = 1;
+}
 static void coll_count(PmProgram *p) { step(p, 3)->u.coll->count = 1000; }
 static void coll_huge(PmProgram *p) { step(p, 3)->u.coll->count = INT64_MAX / 2; }
 static void coll_gather_in_place(PmProgram *p) { step(p, 3)->u.coll->kind = PM_COLL_ALL_GATHER; }
@@ -140,6 +154,10 @@ static const Case cases[] = {
     {"dot is malformed", dot_dtype},
     {"unknown or twice", coll_mesh},
     {"unknown or twice", coll_twice},
+    {"among other mesh axes", coll_to_short},
+    {"among other mesh axes", coll_to_other},
+    {"unknown or twice", coll_to_twice},
+    {"among other mesh axes", coll_to_of_another},
     {"needs", coll_count},
     {"a collective of", coll_huge},
     {"needs", coll_gather_in_place},

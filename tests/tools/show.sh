@@ -40,6 +40,32 @@ says out '^  layer.attn.wq +param +f32\[layer:4, embed:128, heads:4/tensor, hdim
 says out '^  layer.attn.q +f32\[batch:8/data, seq:64, heads:4/tensor, hdim:32\] +batch: shard batch -> data; heads: '
 expect 0 show sharding "$gpt" --plan dp2_tp2 --json
 
+expect 0 show sharding "$gpt" --plan dp2_tp2 --value layer.attn.q
+says out '^layer.attn.q  act  f32\[batch:8/data, seq:64, heads:4/tensor, hdim:32\]$'
+says out '^  batch: shard batch -> data; heads: shard heads, ff -> tensor$'
+says out '^  65,536 bytes a rank; 4 parts, each on 1 rank$'
+says out '^ +tensor=0 +tensor=1$'
+says out '^ +data=1  2: batch 4-7, heads 0-1  3: batch 4-7, heads 2-3$'
+says out '^  nothing is sent for it$'
+says out '^  a step sends [0-9,]+ bytes a rank; with \[.*\], the best of the others, [0-9,]+$'
+expect 0 show sharding "$gpt" --plan dp2 --value 'd(wpe)'
+says out '^  32,768 bytes a rank; every rank holds all of it$'
+says out '^  sent for it: all_reduce over data, 32,768 bytes, 1 a step, due to .*gpt_tiny.pmodel:'
+! grep -q 'best of the others' out || complain "a gradient is not placed by itself"
+expect 0 show sharding "$gpt" --plan dp2_tp2 --value wpe --json
+for key in plan sent values name role type why local_bytes parts ranks rank slice axis first size collectives next_best placement; do
+  says out "\"$key\":"
+done
+expect 2 show sharding "$gpt" --plan dp2 --value nothing
+says err 'matches no variable and no named value'
+
+# What the examples ask for is what they get.
+for example in "$EXAMPLES"/*.pmodel; do
+  for plan in $(sed -n 's/^plan \([a-z0-9_]*\).*/\1/p' "$example"); do
+    expect 0 check "$example" --plan "$plan" --strict
+  done
+done
+
 for file in "$gpt" gpt.prun; do
   plan=()
   [ "$file" = gpt.prun ] || plan=(--plan tp2)
