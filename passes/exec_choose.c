@@ -1,6 +1,7 @@
 // How a node runs on one device: which mesh axes split each of its factors. Results ask for the splits that `place`
 // gave them; summed factors take what their operands have. A mesh axis wanted by two factors goes to the one along
-// which more elements of operands already lie.
+// which more elements of operands already lie. One by which the operand is split along an axis that must be whole goes
+// to another axis of it where that saves bytes: the operand is dealt out anew and the result gathered.
 #include "passes/partial_cut.h"
 
 static double elements(const PmModule *m, const PmType *t) {
@@ -70,6 +71,50 @@ static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e,
   }
 }
 
+// Mesh axis `mesh` splits no factor: the operand (the only one) is wanted whole along it.
+static bool is_unused(const PmExec *e, int32_t mesh) {
+  for (int32_t i = 0; i < e->factors.n; i++)
+    if (pm_split_has(&e->split[i], mesh)) return false;
+  return true;
+}
+
+// Gathering sends (g - 1)/g of the operand; dealing it out anew (g - 1)/g of a part, and then as much of the result.
+static bool pays(const PmModule *m, const PmFn *f, const PmNode *n, int32_t mesh) {
+  const PmType *x = &f->values[n->in[0]].type, *y = &f->values[n->out].type;
+  double ways = (double)m->mesh[mesh].size, share = 1;
+  for (int32_t d = 0; d < x->rank; d++) share *= (double)pm_split_parts(m, &x->dims[d].split);
+  double in = elements(m, x) / (share / ways) * (double)pm_dtype_bytes((PmDtype)x->dtype);
+  double out = elements(m, y) / (share / ways) * (double)pm_dtype_bytes((PmDtype)y->dtype);
+  return (1 - 1 / ways) * (in - in / ways - out) > PM_COLLECTIVE_CHARGE;
+}
+
+static void deal_out(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e, int32_t mesh) {
+  for (int32_t i = 0; i < e->factors.n; i++) {
+    const PmFactor *fac = &e->factors.items[i];
+    if (fac->kind != PM_FACTOR_PASS || fac->in_dim[0] < 0 || fac->out_dim[0] < 0) continue;
+    PmSplit s = e->split[i];
+    if (!pm_split_push(&s, mesh)) continue;
+    int32_t n_mesh = s.n;
+    cut_to_divide(m, f, n, fac, &s);
+    if (s.n != n_mesh) continue;
+    e->split[i] = s;
+    return;
+  }
+}
+
+// The mesh axes of the operand's dims that must be whole.
+static void move_blocked(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e) {
+  const PmType *x = &f->values[n->in[0]].type;
+  for (int32_t i = 0; i < e->factors.n; i++) {
+    int32_t d = e->factors.items[i].in_dim[0];
+    if (e->factors.items[i].kind != PM_FACTOR_WHOLE || d < 0) continue;
+    for (int32_t k = 0; k < x->dims[d].split.n; k++) {
+      int32_t mesh = x->dims[d].split.mesh[k];
+      if (is_unused(e, mesh) && pays(m, f, n, mesh)) deal_out(m, f, n, e, mesh);
+    }
+  }
+}
+
 PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n) {
   PmExec e = {.factors = pm_shard_factors(arena, f, n)};
   e.split = PM_NEW_N(arena, PmSplit, e.factors.n + 1);
@@ -82,6 +127,7 @@ PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const Pm
     cut_to_divide(m, f, n, fac, &e.split[i]);
   }
   for (int32_t mesh = 0; mesh < m->n_mesh; mesh++) settle(m, f, n, &e, mesh);
+  if (n->n_in == 1) move_blocked(m, f, n, &e);
   for (int32_t i = 0; i < e.factors.n; i++)
     for (int32_t k = 0; e.factors.items[i].kind == PM_FACTOR_SUM && k < e.split[i].n; k++)
       e.sums |= UINT32_C(1) << e.split[i].mesh[k];

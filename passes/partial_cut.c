@@ -13,9 +13,6 @@
 #include "base/assert.h"
 #include "passes/net_cut.h"
 
-// What a collective costs beyond its bytes, in bytes: some microseconds at a few gigabytes a second.
-#define COLLECTIVE_CHARGE 65536
-
 typedef struct Cut {
   PmArena *arena;
   const PmModule *m;
@@ -196,7 +193,7 @@ static int64_t reduce_cost(const Cut *c, const PmTreeFn *tf, PmValueId v) {
   bool rounded = c->rounded[pm_slot(tf, v)];
   if (rounded) t.dtype = PM_F32;
   int64_t bytes = pm_type_local_bytes(c->m, &t);
-  return tf->turns * (COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes + rounded);
+  return tf->turns * (PM_COLLECTIVE_CHARGE + (scatters ? 1 : 2) * bytes + rounded);
 }
 
 static void node_uses(Cut *c, const PmTreeFn *tf, const PmNode *n) {

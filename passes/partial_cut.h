@@ -5,6 +5,9 @@
 #include "passes/shard_rules.h"
 #include "passes/tree.h"
 
+// What a collective costs beyond its bytes, in bytes: some microseconds at a few gigabytes a second.
+#define PM_COLLECTIVE_CHARGE 65536
+
 // How a node of the placed graph runs: the split of each of its factors, with conflicts settled.
 typedef struct PmExec {
   PmFactors factors;

@@ -1,6 +1,6 @@
 #include "passes/place_warn.h"
 
-#include "passes/shard_rules.h"
+#include "passes/partial_cut.h"
 
 #define LARGE_BYTES (INT64_C(16) << 20)  // on each rank, once gathered
 
@@ -125,18 +125,26 @@ static bool cannot_divide(const PmModule *m, const PmFn *f, const PmNode *n, con
   return false;
 }
 
-// The operand with the dims whole that the node cannot run split along.
+static bool runs_split_by(const PmExec *e, int32_t operand, int32_t mesh) {
+  for (int32_t k = 0; k < e->factors.n; k++)
+    if (e->factors.items[k].in_dim[operand] >= 0 && pm_split_has(&e->split[k], mesh)) return true;
+  return false;
+}
+
+// The operand as the node takes it. *out_axis: one that comes split and is gathered since the node cannot run so.
 static PmType gathered(Warn *w, const PmFn *f, const PmNode *n, int32_t operand, PmAxisId *out_axis) {
   PmType t = f->values[n->in[operand]].type;
-  PmFactors factors = pm_shard_factors(&w->scratch, f, n);
-  for (int32_t k = 0; k < factors.n; k++) {
-    const PmFactor *fac = &factors.items[k];
+  PmExec e = pm_exec_choose(&w->scratch, w->m, f, n);
+  for (int32_t k = 0; k < e.factors.n; k++) {
+    const PmFactor *fac = &e.factors.items[k];
     int32_t d = fac->in_dim[operand];
     if (d < 0 || t.dims[d].split.n == 0) continue;
     if (fac->kind != PM_FACTOR_WHOLE && !cannot_divide(w->m, f, n, fac, &t.dims[d].split)) continue;
-    *out_axis = t.dims[d].axis;
-    t.dims[d].split.n = 0;
+    for (int32_t i = 0; i < t.dims[d].split.n; i++)
+      if (!runs_split_by(&e, operand, t.dims[d].split.mesh[i])) *out_axis = t.dims[d].axis;
   }
+  for (int32_t k = 0; k < e.factors.n; k++)
+    if (e.factors.items[k].in_dim[operand] >= 0) t.dims[e.factors.items[k].in_dim[operand]].split = e.split[k];
   return t;
 }
 

@@ -328,6 +328,25 @@ static void test_a_split_axis_honours_the_placement_of_its_parts(void **state) {
   plan_deinit(&p);
 }
 
+// A search along an axis that comes split: the rows are dealt out, not the whole gathered, where that saves bytes.
+static void test_a_search_deals_out_its_rows(void **state) {
+  (void)state;
+  for (int64_t rows = 3; rows <= 96; rows += 93) {  // 3 rows do not divide
+    Plan p;
+    plan_init(&p, "m=4");
+    PmAxisId b = plan_axis(&p, "b", rows), v = plan_axis(&p, "v", 2048), c = plan_axis(&p, "c", 2);
+    PmAxisId axes[] = {b, v, PM_NONE};
+    PmValueId x = plan_var(&p, PM_ROLE_INPUT, PM_F32, "x", PM_NONE, axes);
+    PmAttr a = {.n_axes = 1, .axes = {v}, .n_to = 1, .to = {c}};
+    PmValueId top = pm_b_node(&p.b, PM_OP_topk, &a, &x, 1, NULL);
+    plan_rule(&p, 0, "v", "m");
+    plan_check(&p, &top, 1);
+    assert_int_equal(plan_count(p.m, PM_OP_all_to_all), rows == 96);
+    assert_int_equal(plan_count(p.m, PM_OP_all_gather), 1);
+    plan_deinit(&p);
+  }
+}
+
 static int64_t size_of_step(const char *layers) {
   Plan p;
   plan_init(&p, "");
@@ -450,6 +469,7 @@ int main(void) {
       cmocka_unit_test(test_grouped_products_move_nothing),
       cmocka_unit_test(test_a_scatter_reduces_over_data_only),
       cmocka_unit_test(test_a_split_axis_honours_the_placement_of_its_parts),
+      cmocka_unit_test(test_a_search_deals_out_its_rows),
       cmocka_unit_test(test_depth_costs_nothing),
       cmocka_unit_test(test_random_plans_end_in_a_program_or_a_diagnostic),
   };
