@@ -221,7 +221,7 @@ static void every_kind_dtype_and_group(void **state) {
       src[r] = malloc(MAX_COUNT * MAX_GROUP * 8);
       dst[r] = malloc(MAX_COUNT * MAX_GROUP * 8 + 1);
     }
-    for (uint32_t i = 0; i < PM_COLL_COUNT * PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
+    for (uint32_t i = 0; i < (uint32_t)PM_COLL_COUNT * (uint32_t)PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
       PmCollKind kind = (PmCollKind)(i % PM_COLL_COUNT);
       PmKDtype dtype = (PmKDtype)(i / PM_COLL_COUNT % PM_K_DTYPE_COUNT);
       uint32_t rest = i / PM_COLL_COUNT / PM_K_DTYPE_COUNT;
