@@ -10,4 +10,11 @@ expect 0 verify "$EXAMPLES/mlp.pmodel" --plan tp2 --steps 3
 says out '^  gradient +15 .* ok$'
 says out '^  updated state +30 .* ok$'
 says out 'equal within the alignment'
+
+# Inputs and what is made of them lie over different mesh axes of one size: parts change hands by permutes.
+printf 'mesh a=2, b=2\nshard input batch -> a\nshard act batch -> b\nshard hidden -> a\n' > hands.pplan
+expect 0 show comm "$EXAMPLES/mlp.pmodel" --plan hands.pplan
+says out '^ +permute '
+expect 0 verify "$EXAMPLES/mlp.pmodel" --plan hands.pplan --steps 1
+says out '^  gradient +5 .* ok$'
 done_testing
