@@ -367,6 +367,9 @@ bool pm_lw_float_dtype(const char *name, PmDtype *out);
 bool pm_lw_uses_f16(const PmLower *lw);  // in arithmetic or gradients
 void pm_lw_check_policy(PmLower *lw);    // warns of entries that spoke of nothing
 
+// data.c
+void pm_lw_data_setting(PmLower *lw, const PmExpr *e);  // `data` of `train` (NULL: not set) and `--data`
+
 // train.c
 void pm_lw_train(PmLower *lw, const PmItem *train);
 // optimizer.c

@@ -191,12 +191,20 @@ typedef struct PmRule {
   PmLoc loc;
 } PmRule;
 
+// An input whose rows stand in files of its own.
+typedef struct PmFeed {
+  PmVarId var;
+  int32_t first, n_files;  // of PmData.files
+} PmFeed;
+
 typedef struct PmData {
-  const char *format;  // "bytes", "llmc"; NULL: no data
+  const char *format;  // "bytes", "llmc", "npy"; NULL: no data
   const char **files;
   int32_t n_files;
-  PmVarId x, y;  // inputs that it feeds (y: x shifted by one), PM_NONE if absent
+  PmVarId x, y;  // bytes, llmc: inputs that it feeds (y: x shifted by one), PM_NONE if absent
   bool shuffle;
+  PmFeed *feeds;  // npy
+  int32_t n_feeds;
 } PmData;
 
 // ANY is used by the pass table only: the pass keeps the stage that it finds.
