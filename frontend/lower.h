@@ -310,6 +310,13 @@ PmVal pm_lw_merge(PmLower *lw, const PmCall *call);
 PmVal pm_lw_stack(PmLower *lw, const PmCall *call);
 PmVal pm_lw_index(PmLower *lw, const PmExpr *e);
 
+// positions.c
+// Positions that are known now, from an exact node, as indices into `axis`; PM_ERROR_VAL when they are not known before
+// the program runs, too many to look through, or none of the axis. `span`: where they stand.
+PmVal pm_lw_positions(PmLower *lw, PmVal at, PmAxisId axis, PmSpan span);
+// x[axis = lo : hi -> to]: the elements lo .. hi - 1 as axis `to`, in place.
+PmVal pm_lw_slice(PmLower *lw, PmVal x, PmAxisId axis, int64_t lo, int64_t hi, PmAxisId to);
+
 // builtins_routing.c
 PmVal pm_lw_topk(PmLower *lw, const PmCall *call);
 PmVal pm_lw_dispatch(PmLower *lw, const PmCall *call);

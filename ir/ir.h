@@ -52,7 +52,7 @@ typedef struct PmLoc {
 //                  outermost first; index: the stream; f32 result type given explicitly. Uniform in [0, 1): element i of
 //                  the row-major order over (turns, global indices) is pm_random_uniform(pm_random_stream, step, i)
 //   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
-//   cast           result dtype given explicitly
+//   cast           result dtype given explicitly; to i32 with the axis, if any, that the integers point into
 //   map            fn
 //   dot            axes[n_axes]: the summed axes, in the operands' first order
 //   reduce         kind, axes[n_axes]
