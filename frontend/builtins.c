@@ -39,10 +39,6 @@ static PmVal apply(PmLower *lw, const PmCall *c, PmScalar fn) {
 
 static PmVal builtin_map(PmLower *lw, const PmCall *c, const Builtin *row) { return apply(lw, c, row->scalar); }
 
-static PmVal builtin_later(PmLower *lw, const PmCall *c, const Builtin *row) {
-  return pm_lw_later_val(lw, c->name_span, pm_arena_printf(lw->arena, "`%s`", row->name));
-}
-
 static PmVal builtin_ceil(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v = eval_arg(lw, c, 0);
@@ -384,7 +380,7 @@ int32_t pm_lw_builtin_names(PmLower *lw, const char ***out) {
 
 static bool allowed_name(const Builtin *row, const char *name) {
   if (row->handler == builtin_mean) return strcmp(name, "where") == 0;
-  return row->handler == builtin_split || row->handler == builtin_later;
+  return row->handler == builtin_split;
 }
 
 static bool shape_fits(PmLower *lw, const PmCall *c, const Builtin *row) {

@@ -360,8 +360,9 @@ PmVal pm_lw_index(PmLower *lw, const PmExpr *e) {
   int32_t slices = 0, taken = 0;
   for (int32_t i = 0; i < e->args.n; i++) slices += e->args.items[i].end != NULL;
   if (e->to.n && e->to.n != slices) {
-    pm_lw_error(lw, PM_E_ARGS, e->span, slices ? "as many axes stand behind `->` as there are slices: %d, not %d"
-                                               : "an index has no `->`, only a slice `axis = a : b` has",
+    pm_lw_error(lw, PM_E_ARGS, e->span,
+                slices ? "as many axes stand behind `->` as there are slices: %d, not %d"
+                       : "an index has no `->`, only a slice `axis = a : b` has",
                 slices, e->to.n);
     return PM_ERROR_VAL;
   }

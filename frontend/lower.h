@@ -48,6 +48,7 @@ typedef struct PmSym {
   PmInst *sub;
   const PmItem *item;
   PmUnit *unit;  // where `item` stands
+  bool walked, draws;  // `fn`: whether it draws random numbers, known once it was walked
 } PmSym;
 
 typedef enum PmScopeKind { PM_SCOPE_FILE, PM_SCOPE_BLOCK, PM_SCOPE_FN, PM_SCOPE_UPDATE } PmScopeKind;
@@ -58,6 +59,7 @@ typedef struct PmScope {
   PmUnit *unit;
   const char *path;  // BLOCK: "", "layer.attn"; FN: the function's name
   PmInst *inst;      // BLOCK: what its statements declare
+  PmInst *caller;    // FN that is written out: the block whose draws its own are counted with
   bool naming;       // assignments name the nodes that they bind
   PmSym *syms;
   int32_t n, cap;
@@ -219,7 +221,6 @@ typedef struct PmLower {
 // False when this place was reported before (then attach no labels or help).
 bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void pm_lw_later(PmLower *lw, PmSpan span, const char *construct);
-PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct);
 // Adds "did you mean" to the newest diagnostic when a candidate is near.
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n);
 // The same for a short list: where none is near, a note lists them all behind `what` ("the arguments are").
@@ -326,6 +327,7 @@ PmVal pm_lw_combine(PmLower *lw, const PmCall *call);
 void pm_lw_add_step(PmLower *lw);  // the variable `step`, once
 // random.c
 bool pm_lw_draws(const PmLower *lw);  // some function, block or model of the program calls `dropout`
+bool pm_lw_fn_draws(PmSym *fn);       // the function does, or one that it calls
 PmVal pm_lw_dropout(PmLower *lw, const PmCall *c);
 
 // Adds the help for `f(x = 0)` where `x` is no argument of `f` but a name in scope.

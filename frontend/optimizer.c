@@ -41,7 +41,15 @@ static bool collect_states(Optimizer *o) {
     }
     for (int32_t k = 0; k < s->decls.n; k++) {
       if (s->decls.items[k].has_axes) {
-        pm_lw_later(lw, s->decls.items[k].name.span, "optimizer states with axes of their own");
+        const PmName name = s->decls.items[k].name;
+        if (pm_lw_error(lw, PM_E_PROGRAM, name.span, "state `%s` of an optimizer has axes of its own", name.text)) {
+          pm_diag_note(lw->diags,
+                       "an optimizer runs for every parameter, and its states have that parameter's axes, so that "
+                       "they are split wherever it is");
+          pm_diag_help(lw->diags,
+                       "write `state %s`; a smaller number such as a mean over an axis is computed anew each step",
+                       name.text);
+        }
         ok = false;
       }
       v.path = s->decls.items[k].name.text;

@@ -1,7 +1,7 @@
 // Positions along an axis that are known when a program is compiled: slices, and tables made of `pos`.
 //
-// Both become an `index` by integers that are cast from exact numbers, so that every pass sees what it knows. The numbers
-// are looked at here, because a position outside of its axis would read as 0 without a word.
+// Both become an `index` by integers that are cast from exact numbers, so that every pass sees what it knows. The
+// numbers are looked at here, because a position outside of its axis would read as 0 without a word.
 #include <math.h>
 
 #include "frontend/lower.h"
