@@ -198,8 +198,7 @@ static void build_derivative(PmLower *lw, const PmSym *fn, const Body *x, PmFnId
 
 static bool same_args(const PmLower *lw, const Body *x, const PmInstance *i) {
   if (i->item != x->item || i->reduce != lw->reduce ||
-      memcmp(i->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes) != 0)
-    return false;
+      memcmp(i->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes) != 0) return false;
   for (int32_t k = 0; k < i->n_args; k++) {
     const PmVal *a = &i->args[k], *b = &x->args[k];
     if (a->kind != b->kind || a->exact != b->exact || a->truth != b->truth) return false;

@@ -145,8 +145,7 @@ static bool input_dtype(PmLower *lw, const PmStmt *s, PmDtype *out) {
   const char *name = s->of.text;
   if (pm_lw_float_dtype(name, out)) return true;
   static const char *const known[] = {"f32", "bf16", "f16"};
-  if (pm_lw_error(lw, PM_E_DTYPE, s->of.span, "an input is `: f32`, `: bf16`, `: f16` or `in AXIS`, not `: %s`",
-                  name)) {
+  if (pm_lw_error(lw, PM_E_DTYPE, s->of.span, "an input is `: f32`, `: bf16`, `: f16` or `in AXIS`, not `: %s`", name)) {
     pm_lw_suggest(lw, name, known, 3);
   }
   return false;
