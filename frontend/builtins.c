@@ -12,6 +12,7 @@ typedef struct Builtin {
   PmScalar scalar;
   Brackets brackets;
   int32_t min, max;
+  const char *form, *doc;
 } Builtin;
 
 static PmVal eval_arg(PmLower *lw, const PmCall *c, int32_t i) { return pm_lw_eval(lw, c->args->items[i].value); }
@@ -355,8 +356,8 @@ AXES_HANDLER(combine)
 AXES_HANDLER(dropout)
 
 static const Builtin builtins[] = {
-#define BUILTIN(name, handler, scalar, brackets, min, max) \
-  {#name, builtin_##handler, PM_S_##scalar, BR_##brackets, min, max},
+#define BUILTIN(name, handler, scalar, brackets, min, max, form, doc) \
+  {#name, builtin_##handler, PM_S_##scalar, BR_##brackets, min, max, form, doc},
 #include "frontend/builtins.def"
 };
 
@@ -370,6 +371,14 @@ static const Builtin *find(const char *name) {
 }
 
 bool pm_lw_is_builtin(const char *name) { return find(name) != NULL; }
+
+bool pm_builtin_doc(const char *name, const char **out_form, const char **out_doc) {
+  const Builtin *row = find(name);
+  if (!row) return false;
+  *out_form = row->form;
+  *out_doc = row->doc;
+  return true;
+}
 
 int32_t pm_lw_builtin_names(PmLower *lw, const char ***out) {
   const char **names = PM_NEW_N(lw->arena, const char *, N_BUILTINS);

@@ -7,8 +7,21 @@ typedef struct Data {
   PmLower *lw;
   PmData *d;
   const char *kind;  // "tokens", "npy"
+  bool named;        // an argument names an input, which may have an error of its own
   int32_t cap_files, cap_feeds;
 } Data;
+
+// Whether some model of the file declares the input, which then has an error of its own.
+static bool is_declared(const PmLower *lw, const char *name) {
+  for (int32_t i = 0; i < lw->main->text.items.n; i++) {
+    const PmItem *it = &lw->main->text.items.items[i];
+    for (int32_t k = 0; it->kind == PM_IT_MODEL && k < it->body.n; k++) {
+      const PmStmt *s = &it->body.items[k];
+      if (s->kind == PM_ST_INPUT && s->decls.items[0].name.text == name) return true;
+    }
+  }
+  return false;
+}
 
 // The input that `x = NAME` feeds; PM_NONE after an error.
 static PmVarId input(const Data *s, const PmExpr *e) {
@@ -21,6 +34,7 @@ static PmVarId input(const Data *s, const PmExpr *e) {
     if (lw->m->vars[v].path == name) return v;
     names[n++] = lw->m->vars[v].path;
   }
+  if (is_declared(lw, name)) return PM_NONE;
   if (pm_lw_error(lw, PM_E_TRAIN, e->span, "the model has no input %s", pm_lw_text(lw, e->span))) {
     pm_lw_suggest(lw, name, names, n);
   }
@@ -100,6 +114,7 @@ static void token_arg(Data *s, const PmArg *a) {
   } else if (strcmp(name, "format") == 0) {
     token_format(s, a->value);
   } else if (strcmp(name, "x") == 0) {
+    s->named = true;
     s->d->x = token_input(s, a->value);
   } else if (strcmp(name, "y") == 0) {
     s->d->y = token_input(s, a->value);
@@ -127,10 +142,10 @@ static void tokens(Data *s, const PmExpr *e) {
     if (named_once(s->lw, &e->args, i)) token_arg(s, &e->args.items[i]);
   }
   if (pm_diags_errors(s->lw->diags) > errors) return;
-  const char *missing = s->d->n_files == 0   ? "a file name"
-                        : !s->d->format      ? "`format=\"bytes\"` or `format=\"llmc\"`"
-                        : s->d->x == PM_NONE ? "`x=INPUT`"
-                                             : NULL;
+  const char *missing = s->d->n_files == 0 ? "a file name"
+                        : !s->d->format    ? "`format=\"bytes\"` or `format=\"llmc\"`"
+                        : !s->named        ? "`x=INPUT`"
+                                           : NULL;
   if (missing) pm_lw_error(s->lw, PM_E_TRAIN, e->span, "`tokens` needs %s", missing);
   check_pair(s, e);
 }
@@ -163,6 +178,7 @@ static bool check_rows(const Data *s, PmVarId var, PmSpan span) {
 
 static void npy_feed(Data *s, const PmArg *a, int32_t first) {
   PmVarId var = input(s, a->value);
+  s->named = true;
   if (var == PM_NONE || !check_rows(s, var, a->value->span)) return;
   s->d->feeds = pm_grow(s->lw->m->arena, s->d->feeds, s->d->n_feeds, &s->cap_feeds, sizeof *s->d->feeds);
   s->d->feeds[s->d->n_feeds++] = (PmFeed){var, first, s->d->n_files - first};
@@ -190,7 +206,7 @@ static void npy(Data *s, const PmExpr *e) {
       first = s->d->n_files;
     }
   }
-  if (pm_diags_errors(lw->diags) > errors || (s->d->n_feeds > 0 && first == s->d->n_files)) return;
+  if (pm_diags_errors(lw->diags) > errors || (s->named && first == s->d->n_files)) return;
   if (pm_lw_error(lw, PM_E_TRAIN, e->span,
                   s->d->n_files > first ? "`npy` does not say which input its last files feed"
                                         : "`npy` needs files and the input that they feed")) {

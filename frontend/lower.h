@@ -156,7 +156,7 @@ typedef enum PmFormat { PM_FORMAT_PARAM, PM_FORMAT_COMPUTE, PM_FORMAT_REDUCE, PM
 
 // One entry of `policy`.
 typedef struct PmFormatRule {
-  const PmEntry *entry;
+  const PmItemEntry *entry;
   PmFormat format;
   PmDtype dtype;
   bool hit;  // it spoke of some path
@@ -206,6 +206,7 @@ typedef struct PmLower {
   int64_t work;
   bool stopped;
   bool broken;  // a text has syntax errors
+  PmStatus *missing;  // the plan's file, which the command line names, could not be read
   PmVarId step_var;  // in a program that draws random numbers, once the model is begun; else PM_NONE
   const PmStmt *minimize;
   bool misplaced_minimize;  // one was refused: that none is left is not said again
@@ -383,7 +384,7 @@ void pm_lw_data_setting(PmLower *lw, const PmExpr *e);  // `data` of `train` (NU
 void pm_lw_train(PmLower *lw, const PmItem *train);
 // optimizer.c
 // Makes the update function of every parameter from `adamw(b2=0.95)`; `overrides` are the per-path entries of train.
-void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmEntries *overrides);
+void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *overrides);
 
 // plan.c
 void pm_lw_plans(PmLower *lw, PmPlanText *out_text);

@@ -114,8 +114,7 @@ static bool choose_named(PmPlan *p, const char *name) {
     int32_t file;
     PmStatus *st = pm_sources_load(lw->sources, name, PM_MAX_FILE_BYTES, &file);
     if (!st) return choose_text(p, name, file);
-    pm_lw_error(lw, PM_E_PLAN, option_span(lw, "--plan", name), "%s", pm_status_message(st));
-    pm_status_drop(st);
+    lw->missing = st;
     return false;
   }
   const PmItem *plan = find_plan(lw, name);

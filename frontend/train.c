@@ -12,7 +12,7 @@ typedef struct Train {
 static const PmExpr *setting(const Train *t, const char *key) {
   const PmExpr *own = NULL;
   for (int32_t i = 0; i < t->item->entries.n; i++) {
-    const PmEntry *e = &t->item->entries.items[i];
+    const PmItemEntry *e = &t->item->entries.items[i];
     if (!e->glob.text && strcmp(e->key.text, key) == 0) own = e->value;
   }
   return pm_lw_setting(t->lw, "train", key, own);
@@ -26,7 +26,7 @@ static void check_keys(const Train *t) {
                                      "lr",   "optimizer", "seed",       "steps"};
   PmLower *lw = t->lw;
   for (int32_t i = 0; i < t->item->entries.n; i++) {
-    const PmEntry *e = &t->item->entries.items[i];
+    const PmItemEntry *e = &t->item->entries.items[i];
     bool known = e->glob.text != NULL;
     for (int32_t k = 0; k < N_KEYS; k++) known = known || strcmp(keys[k], e->key.text) == 0;
     if (!known) {
@@ -35,7 +35,7 @@ static void check_keys(const Train *t) {
       }
     }
     for (int32_t k = 0; k < i && known && !e->glob.text; k++) {
-      const PmEntry *old = &t->item->entries.items[k];
+      const PmItemEntry *old = &t->item->entries.items[k];
       if (old->glob.text || old->key.text != e->key.text) continue;
       if (pm_lw_error(lw, PM_E_REDEFINED, e->key.span, "`%s` is set twice", e->key.text)) {
         pm_diag_label(lw->diags, old->key.span, "set here first");
