@@ -50,6 +50,15 @@ _Noreturn void pm_memory_exhausted(size_t wanted, size_t limit) {
   _Exit(PM_ERR_LIMIT);
 }
 
+static _Noreturn void exhausted(const PmArena *arena, size_t wanted) {
+  if (arena->put_place) {
+    fputs("pmodel: note: ", stderr);
+    arena->put_place(arena->place_context, stderr);
+    fputs(" needs more memory than there is\n", stderr);
+  }
+  pm_memory_exhausted(wanted, arena->limit);
+}
+
 void pm_arena_init(PmArena *arena, size_t limit) { *arena = (PmArena){.head = NULL, .used = 0, .limit = limit}; }
 
 static void free_blocks(PmArenaBlock *b) {
@@ -104,10 +113,10 @@ static PmArenaBlock *block_for(PmArena *arena, size_t need) {
 }
 
 void *pm_arena_alloc(PmArena *arena, size_t size) {
-  if (size > SIZE_MAX / 4) pm_memory_exhausted(size, arena->limit);
+  if (size > SIZE_MAX / 4) exhausted(arena, size);
   size_t need = ((size ? size : 1) + GAP + ALIGN - 1) & ~(ALIGN - 1);
   if (arena->limit && (arena->used > arena->limit || need > arena->limit - arena->used)) {
-    pm_memory_exhausted(size, arena->limit);
+    exhausted(arena, size);
   }
   PmArenaBlock *b = block_for(arena, need);
   void *p = b->data + b->used;
@@ -120,7 +129,7 @@ void *pm_arena_alloc(PmArena *arena, size_t size) {
 
 void *pm_arena_alloc_n(PmArena *arena, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) pm_memory_exhausted(SIZE_MAX, arena->limit);
+  if (__builtin_mul_overflow(count, size, &bytes)) exhausted(arena, SIZE_MAX);
   return pm_arena_alloc(arena, bytes);
 }
 
@@ -157,7 +166,7 @@ void *pm_grow(PmArena *arena, void *data, int32_t len, int32_t *cap, size_t elem
   PM_ASSERT(len >= 0 && len <= *cap, "length %d, capacity %d", len, *cap);
   if (len < *cap) return data;
   int32_t wider = 8;
-  if (*cap > INT32_MAX / 2) pm_memory_exhausted(SIZE_MAX, arena->limit);
+  if (*cap > INT32_MAX / 2) exhausted(arena, SIZE_MAX);
   if (*cap >= wider) wider = *cap * 2;
   void *moved = pm_arena_alloc_n(arena, (size_t)wider, elem);
   if (len) memcpy(moved, data, (size_t)len * elem);

@@ -8,12 +8,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct PmArenaBlock PmArenaBlock;
 typedef struct PmArena {
   PmArenaBlock *head;
   size_t used;   // bytes handed out so far
   size_t limit;  // most bytes that may be handed out; 0: no limit
+  void (*put_place)(void *context, FILE *to);  // where the work is that needs the memory, for people; or NULL
+  void *place_context;
 } PmArena;
 
 void pm_arena_init(PmArena *arena, size_t limit);

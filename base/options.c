@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 
-typedef enum OptType { TYPE_Str, TYPE_Int, TYPE_Flag, TYPE_List } OptType;
+typedef enum OptType { TYPE_Str, TYPE_Int, TYPE_Count, TYPE_Flag, TYPE_List } OptType;
 
 typedef struct OptRow {
   const char *flag;
@@ -152,6 +152,9 @@ static PmStatus *set_int(const OptRow *row, const char *value, PmOptInt *field) 
   if (end == value || *end || errno == ERANGE || strchr(" \t\n\v\f\r", value[0])) {
     return PM_STATUS(PM_ERR_USAGE, "`%s` needs a whole number, not `%s`", row->flag, value);
   }
+  if (row->type == TYPE_Count && v < 1) {
+    return PM_STATUS(PM_ERR_USAGE, "`%s` needs a number above 0, not `%s`", row->flag, value);
+  }
   *field = v;
   return NULL;
 }
@@ -159,7 +162,7 @@ static PmStatus *set_int(const OptRow *row, const char *value, PmOptInt *field) 
 static PmStatus *set_value(Parser *p, const OptRow *row, const char *value) {
   void *field = field_of(p->out, row);
   if (is_choice(row)) PM_TRY(check_choice(p, row, value));
-  if (row->type == TYPE_Int) return set_int(row, value, field);
+  if (row->type == TYPE_Int || row->type == TYPE_Count) return set_int(row, value, field);
   if (row->type == TYPE_Str) {
     *(PmOptStr *)field = value;
     return NULL;

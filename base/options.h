@@ -25,6 +25,7 @@ typedef struct PmStrList {
 // Field types named by the table.
 typedef const char *PmOptStr;
 typedef int64_t PmOptInt;
+typedef int64_t PmOptCount;  // at least 1 when it is given
 typedef bool PmOptFlag;
 typedef PmStrList PmOptList;
 

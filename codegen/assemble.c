@@ -81,6 +81,12 @@ static void set_head(Assemble *a) {
   }
   p->data.files = PM_NEW_N(p->arena, const char *, m->data.n_files + 1);
   for (int32_t i = 0; i < m->data.n_files; i++) p->data.files[i] = keep(a, m->data.files[i]);
+  p->data.n_feeds = m->data.n_feeds;
+  p->data.feeds = PM_NEW_N(p->arena, PmProgFeed, m->data.n_feeds + 1);
+  for (int32_t i = 0; i < m->data.n_feeds; i++) {
+    const PmFeed *f = &m->data.feeds[i];
+    p->data.feeds[i] = (PmProgFeed){f->var, f->first, f->n_files};
+  }
   p->steps = m->steps;
   p->seed = m->seed;
 }

@@ -77,6 +77,6 @@ void pm_ast_add_def(PmParse *p, PmDefs *list, const char *text, PmSpan span, PmE
 
 void pm_ast_add_decl(PmParse *p, PmDecls *list, PmDecl decl) { ADD(p->arena, list, decl); }
 void pm_ast_add_stmt(PmParse *p, PmStmts *list, PmStmt stmt) { ADD(p->arena, list, stmt); }
-void pm_ast_add_entry(PmParse *p, PmEntries *list, PmEntry entry) { ADD(p->arena, list, entry); }
+void pm_ast_add_entry(PmParse *p, PmItemEntries *list, PmItemEntry entry) { ADD(p->arena, list, entry); }
 void pm_ast_add_plan_item(PmParse *p, PmPlanItems *list, PmPlanItem item) { ADD(p->arena, list, item); }
 void pm_ast_add_item(PmParse *p, PmItems *list, PmItem item) { ADD(p->arena, list, item); }

@@ -111,15 +111,15 @@ struct PmStmt {
 };
 
 // `"glob": key = value` of policy and train; glob.text NULL: for all.
-typedef struct PmEntry {
+typedef struct PmItemEntry {
   PmName glob, key;
   PmExpr *value;
-} PmEntry;
+} PmItemEntry;
 
-typedef struct PmEntries {
-  PmEntry *items;
+typedef struct PmItemEntries {
+  PmItemEntry *items;
   int32_t n, cap;
-} PmEntries;
+} PmItemEntries;
 
 typedef enum PmPlanItemKind { PM_PI_MESH, PM_PI_SHARD, PM_PI_DIRECTIVE } PmPlanItemKind;
 
@@ -161,7 +161,7 @@ typedef struct PmItem {
   PmDefs defs;    // AXIS, CONST; FN, BLOCK, OPTIMIZER: the parameters
   PmStmts body;
   PmExpr *value;  // FN: `= value`, else NULL
-  PmEntries entries;
+  PmItemEntries entries;
   PmName parent;  // PLAN
   PmPlanItems plan;
 } PmItem;

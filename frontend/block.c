@@ -52,6 +52,7 @@ static void assign_state(PmLower *lw, const PmSym *sym, PmName name, PmVal v) {
   if (f->new_vals[sym->var] != PM_NONE) {
     if (pm_lw_error(lw, PM_E_REDEFINED, name.span, "state `%s` is assigned a second time in one step", name.text)) {
       pm_diag_label(lw->diags, sym->span, "declared here");
+      if (lw->n_active > 0) pm_diag_label(lw->diags, lw->active_calls[lw->n_active - 1], "by this call of its block");
       pm_diag_note(lw->diags, "a state reads its value at the start of the step, and is assigned once");
     }
     return;

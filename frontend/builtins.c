@@ -12,6 +12,7 @@ typedef struct Builtin {
   PmScalar scalar;
   Brackets brackets;
   int32_t min, max;
+  const char *form, *doc;
 } Builtin;
 
 static PmVal eval_arg(PmLower *lw, const PmCall *c, int32_t i) { return pm_lw_eval(lw, c->args->items[i].value); }
@@ -38,10 +39,6 @@ static PmVal apply(PmLower *lw, const PmCall *c, PmScalar fn) {
 }
 
 static PmVal builtin_map(PmLower *lw, const PmCall *c, const Builtin *row) { return apply(lw, c, row->scalar); }
-
-static PmVal builtin_later(PmLower *lw, const PmCall *c, const Builtin *row) {
-  return pm_lw_later_val(lw, c->name_span, pm_arena_printf(lw->arena, "`%s`", row->name));
-}
 
 static PmVal builtin_ceil(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
@@ -359,8 +356,8 @@ AXES_HANDLER(combine)
 AXES_HANDLER(dropout)
 
 static const Builtin builtins[] = {
-#define BUILTIN(name, handler, scalar, brackets, min, max) \
-  {#name, builtin_##handler, PM_S_##scalar, BR_##brackets, min, max},
+#define BUILTIN(name, handler, scalar, brackets, min, max, form, doc) \
+  {#name, builtin_##handler, PM_S_##scalar, BR_##brackets, min, max, form, doc},
 #include "frontend/builtins.def"
 };
 
@@ -375,6 +372,14 @@ static const Builtin *find(const char *name) {
 
 bool pm_lw_is_builtin(const char *name) { return find(name) != NULL; }
 
+bool pm_builtin_doc(const char *name, const char **out_form, const char **out_doc) {
+  const Builtin *row = find(name);
+  if (!row) return false;
+  *out_form = row->form;
+  *out_doc = row->doc;
+  return true;
+}
+
 int32_t pm_lw_builtin_names(PmLower *lw, const char ***out) {
   const char **names = PM_NEW_N(lw->arena, const char *, N_BUILTINS);
   for (int32_t i = 0; i < N_BUILTINS; i++) names[i] = builtins[i].name;
@@ -384,7 +389,7 @@ int32_t pm_lw_builtin_names(PmLower *lw, const char ***out) {
 
 static bool allowed_name(const Builtin *row, const char *name) {
   if (row->handler == builtin_mean) return strcmp(name, "where") == 0;
-  return row->handler == builtin_split || row->handler == builtin_later;
+  return row->handler == builtin_split;
 }
 
 static bool shape_fits(PmLower *lw, const PmCall *c, const Builtin *row) {

@@ -263,7 +263,8 @@ static PmVal select_at(PmLower *lw, const PmExpr *e, PmVal v, PmAxisId axis, con
 }
 
 static PmVal index_by(PmLower *lw, const PmExpr *e, PmVal v, PmAxisId axis, const PmArg *a, PmVal at) {
-  if (at.exact) return pm_lw_later_val(lw, a->value->span, "indexing by values of `pos`");
+  if (at.exact) at = pm_lw_positions(lw, at, axis, a->value->span);
+  if (at.kind == PM_V_ERROR) return at;
   PmType t = *pm_val_type(lw, &v), i = *pm_val_type(lw, &at);
   const char *name = lw->m->axes[axis].name;
   if (i.dtype != PM_I32) {
@@ -299,14 +300,38 @@ static PmVal index_by(PmLower *lw, const PmExpr *e, PmVal v, PmAxisId axis, cons
   return pm_val_node(pm_b_index(&lw->frame->b, v.id, at.id, axis), false);
 }
 
-static PmVal index_one(PmLower *lw, const PmExpr *e, PmVal v, const PmArg *a) {
+static PmVal slice_of(PmLower *lw, const PmExpr *e, PmVal v, PmAxisId axis, const PmArg *a, const PmExpr *target) {
+  int64_t size = lw->m->axes[axis].size, lo, hi;
+  if (!pm_lw_eval_whole(lw, a->value, "the first position of a slice", 0, size - 1, &lo)) return PM_ERROR_VAL;
+  if (!pm_lw_eval_whole(lw, a->end, "the end of a slice", lo + 1, size, &hi)) return PM_ERROR_VAL;
+  if (!target) {
+    const char *name = lw->m->axes[axis].name;
+    if (lo == 0 && hi == size) return v;
+    if (pm_lw_error(lw, PM_E_ARGS, a->name.span, "a slice needs an axis of its own: `%s` has size %lld, not %lld", name,
+                    (long long)size, (long long)(hi - lo))) {
+      pm_diag_help(lw->diags, "name one behind an arrow: `%s[%s = %lld : %lld -> part]`",
+                   e->a->kind == PM_X_NAME ? e->a->name : "x", name, (long long)lo, (long long)hi);
+    }
+    return PM_ERROR_VAL;
+  }
+  PmAxisId to = pm_lw_target_axis(lw, target, hi - lo);
+  if (to == PM_NONE) return PM_ERROR_VAL;
+  if (to != axis && pm_type_find(pm_val_type(lw, &v), to) != PM_NONE) {
+    pm_lw_error(lw, PM_E_AXIS_TWICE, target->span, "the slice would have axis `%s` twice", lw->m->axes[to].name);
+    return PM_ERROR_VAL;
+  }
+  pm_lw_at(lw, e->span);
+  return pm_lw_slice(lw, v, axis, lo, hi, to);
+}
+
+// `target`: the axis behind the arrow for a slice, or NULL.
+static PmVal index_one(PmLower *lw, const PmExpr *e, PmVal v, const PmArg *a, const PmExpr *target) {
   if (!a->name.text) {
     if (pm_lw_error(lw, PM_E_ARGS, a->value->span, "an index names its axis")) {
       pm_diag_help(lw->diags, "write `%s[axis = ...]`", e->a->kind == PM_X_NAME ? e->a->name : "x");
     }
     return PM_ERROR_VAL;
   }
-  if (a->end) return pm_lw_later_val(lw, a->name.span, "slices `x[axis = a : b]`");
   PmAxisId axis = pm_lw_axis_name(lw, a->name);
   if (axis == PM_NONE) return PM_ERROR_VAL;
   PmType t = *pm_val_type(lw, &v);
@@ -317,6 +342,7 @@ static PmVal index_one(PmLower *lw, const PmExpr *e, PmVal v, const PmArg *a) {
     }
     return PM_ERROR_VAL;
   }
+  if (a->end) return slice_of(lw, e, v, axis, a, target);
   PmVal at = pm_lw_eval(lw, a->value);
   if (at.kind == PM_V_NUM && !at.truth) return select_at(lw, e, v, axis, a, at.num);
   if (at.kind == PM_V_NODE) return index_by(lw, e, v, axis, a, at);
@@ -331,10 +357,18 @@ PmVal pm_lw_index(PmLower *lw, const PmExpr *e) {
     pm_lw_error(lw, PM_E_KIND, e->a->span, "only a tensor can be indexed");
     return PM_ERROR_VAL;
   }
-  if (e->to.n) {
-    pm_lw_error(lw, PM_E_ARGS, e->span, "an index has no `->`");
+  int32_t slices = 0, taken = 0;
+  for (int32_t i = 0; i < e->args.n; i++) slices += e->args.items[i].end != NULL;
+  if (e->to.n && e->to.n != slices) {
+    pm_lw_error(lw, PM_E_ARGS, e->span,
+                slices ? "as many axes stand behind `->` as there are slices: %d, not %d"
+                       : "an index has no `->`, only a slice `axis = a : b` has",
+                slices, e->to.n);
     return PM_ERROR_VAL;
   }
-  for (int32_t i = 0; i < e->args.n && v.kind == PM_V_NODE; i++) v = index_one(lw, e, v, &e->args.items[i]);
+  for (int32_t i = 0; i < e->args.n && v.kind == PM_V_NODE; i++) {
+    const PmArg *a = &e->args.items[i];
+    v = index_one(lw, e, v, a, a->end && e->to.n ? e->to.items[taken++].value : NULL);
+  }
   return v;
 }

@@ -124,12 +124,14 @@ static PmVal inline_fn(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const
   PmSpan user_call = lw->user_call;
   // The user's line is what matters for code of the library that has no function of its own.
   if (fn->unit->is_std && user_call.file < 0) lw->user_call = span;
-  PmVal v = pm_lw_fn_body(lw, fn->item, pm_lw_fn_scope(lw, fn->item, fn->unit, axes, args));
+  PmScope *scope = pm_lw_fn_scope(lw, fn->item, fn->unit, axes, args);
+  scope->caller = lw->scope->inst ? lw->scope->inst : lw->scope->caller;
+  PmVal v = pm_lw_fn_body(lw, fn->item, scope);
   lw->user_call = user_call;
   return v;
 }
 
-static PmVal call_fn(PmLower *lw, PmSym fn, const PmCall *c) {
+static PmVal call_fn(PmLower *lw, PmSym fn, bool draws, const PmCall *c) {
   PmSpan span = c->expr->span;
   PmVal *args = PM_NEW_N(lw->arena, PmVal, fn.item->defs.n + 1);
   bool ok = pm_lw_bind(lw, fn.item, fn.unit, c->args, span, args);
@@ -146,14 +148,15 @@ static PmVal call_fn(PmLower *lw, PmSym fn, const PmCall *c) {
   if (!ok || !pm_lw_enter(lw, fn.item, span)) return PM_ERROR_VAL;
   bool data = false;
   for (int32_t i = 0; i < fn.item->defs.n; i++) data = data || pm_val_is_data(&args[i]);
-  bool inlined = !data || (fn.item->value && fn.item->axes.n == 0);
+  // What draws needs the path, step and turn of where it is called.
+  bool inlined = !data || draws || (fn.item->value && fn.item->axes.n == 0);
   PmVal v = inlined ? inline_fn(lw, &fn, axes, args, span) : pm_lw_call_composite(lw, &fn, axes, args, span);
   pm_lw_leave(lw);
   return v;
 }
 
-static PmVal call_item(PmLower *lw, PmSym sym, const PmCall *c) {
-  if (sym.item->kind == PM_IT_FN) return call_fn(lw, sym, c);
+static PmVal call_item(PmLower *lw, PmSym sym, bool draws, const PmCall *c) {
+  if (sym.item->kind == PM_IT_FN) return call_fn(lw, sym, draws, c);
   if (sym.item->kind == PM_IT_BLOCK) {
     if (pm_lw_error(lw, PM_E_KIND, c->name_span, "`%s` is a block: its parameters need a name before it is used",
                     c->name)) {
@@ -211,8 +214,9 @@ PmVal pm_lw_call(PmLower *lw, const PmExpr *e) {
   }
   PmVal v;
   if (pm_lw_builtin(lw, &c, &v)) return v;
-  const PmSym *callable = pm_lw_callable(lw, f->name);
-  if (callable) return callable->kind == PM_SYM_ERROR ? PM_ERROR_VAL : call_item(lw, *callable, &c);
+  PmSym *callable = pm_lw_callable(lw, f->name);
+  if (callable && callable->kind == PM_SYM_ERROR) return PM_ERROR_VAL;
+  if (callable) return call_item(lw, *callable, pm_lw_fn_draws(callable), &c);
   if (!sym) return unknown_call(lw, &c);
   if (pm_lw_error(lw, PM_E_KIND, f->span, "`%s` is %s and cannot be called", f->name,
                   sym->kind == PM_SYM_AXIS ? "an axis" : "a value")) {

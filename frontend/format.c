@@ -43,6 +43,7 @@ typedef struct Format {
   int32_t last;  // the newest token written, or -1
   bool unary;    // it is a sign
   bool in_mesh;  // `mesh a=2, b=4`
+  bool in_pin;   // `pin("w", [a/x+y, b])`
 } Format;
 
 static void add_lexeme(Format *f, Lexeme x) {
@@ -119,6 +120,7 @@ static bool spaced(const Format *f, const Lexeme *x) {
   if (last == '(' || last == '[' || last == '.' || f->unary) return false;
   if (kind == '=' || last == '=') return innermost(f) != '(' && !(f->in_mesh && !in_parens(f));
   if (last == ':') return !in_parens(f);
+  if (f->in_pin && (kind == '/' || kind == '+' || last == '/' || last == '+')) return false;
   if (kind == '(' || kind == '[') return !ends_operand(last);
   return true;
 }
@@ -160,9 +162,16 @@ static void begin_line(Format *f, const Lexeme *x, bool blank) {
   f->lines[f->n_lines++] = (Line){.lo = lo, .hi = (int32_t)f->code.len, .indent = indent, .blank = blank};
 }
 
+static bool calls(const Format *f, int32_t i) { return i + 1 < f->n && f->items[i + 1].kind == '('; }
+
 static void track(Format *f, int32_t i, bool first_of_statement) {
   int kind = f->items[i].kind, last = last_kind(f);
-  if (first_of_statement) f->in_mesh = kind == KW_MESH;
+  if (first_of_statement) {
+    const Lexeme *x = &f->items[i];
+    f->in_mesh = kind == KW_MESH;
+    // Elsewhere a statement that begins with a call would be an error.
+    f->in_pin = kind == IDENT && x->hi - x->lo == 3 && memcmp(f->text + x->lo, "pin", 3) == 0 && calls(f, i);
+  }
   f->unary = kind == '-' && (f->last < 0 || !ends_operand(last));
   if (kind == '(' || kind == '[' || kind == '{') f->open[f->depth++] = i;
   if (kind == ')' || kind == ']' || kind == '}') f->depth--;

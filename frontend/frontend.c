@@ -42,8 +42,18 @@ static void lower(PmLower *lw, PmPlanText *out_text) {
   pm_lw_plans(lw, out_text);
 }
 
+// The newest place that something was built for.
+static void put_place(void *context, FILE *to) {
+  const PmLower *lw = context;
+  if (lw->last_loc.path) {
+    fprintf(to, "%s:%d:%d", lw->last_loc.path, lw->last_loc.line, lw->last_loc.col);
+  } else {
+    fputs("the program", to);
+  }
+}
+
 // text NULL: the file at `path` has it.
-static PmStatus *compile(PmLower *lw, const char *path, const char *text, size_t len, PmPlanText *out_text) {
+static PmStatus *lower_text(PmLower *lw, const char *path, const char *text, size_t len, PmPlanText *out_text) {
   int32_t before = pm_diags_errors(lw->diags);
   lw->user_call = PM_NO_SPAN;
   lw->step_var = PM_NONE;
@@ -52,9 +62,18 @@ static PmStatus *compile(PmLower *lw, const char *path, const char *text, size_t
   PM_TRY(text ? pm_lw_load_text(lw, path, text, len) : pm_lw_load_main(lw, path));
   // Syntax errors leave holes in the tree: what would follow from them is noise.
   if (!lw->broken) lower(lw, out_text);
+  if (lw->missing) return lw->missing;
   int32_t errors = pm_diags_errors(lw->diags) - before;
   if (errors == 0) return NULL;
   return PM_STATUS(PM_ERR_INPUT, "%s: %d error%s", path, errors, errors == 1 ? "" : "s");
+}
+
+static PmStatus *compile(PmLower *lw, const char *path, const char *text, size_t len, PmPlanText *out_text) {
+  lw->arena->put_place = put_place;
+  lw->arena->place_context = lw;
+  PmStatus *st = lower_text(lw, path, text, len, out_text);
+  lw->arena->put_place = NULL;
+  return st;
 }
 
 PmStatus *pm_frontend_compile(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags, const char *path,

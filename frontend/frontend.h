@@ -72,4 +72,7 @@ typedef struct PmPlanText {
 PM_MUST_CHECK PmStatus *pm_frontend_plan(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags,
                                          const char *path, const PmFrontendOptions *options, PmPlanText *out);
 
+// How a function of the language is called and what it gives; false when there is none of that name.
+bool pm_builtin_doc(const char *name, const char **out_form, const char **out_doc);
+
 #endif

@@ -48,6 +48,7 @@ typedef struct PmSym {
   PmInst *sub;
   const PmItem *item;
   PmUnit *unit;  // where `item` stands
+  bool walked, draws;  // `fn`: whether it draws random numbers, known once it was walked
 } PmSym;
 
 typedef enum PmScopeKind { PM_SCOPE_FILE, PM_SCOPE_BLOCK, PM_SCOPE_FN, PM_SCOPE_UPDATE } PmScopeKind;
@@ -58,6 +59,7 @@ typedef struct PmScope {
   PmUnit *unit;
   const char *path;  // BLOCK: "", "layer.attn"; FN: the function's name
   PmInst *inst;      // BLOCK: what its statements declare
+  PmInst *caller;    // FN that is written out: the block whose draws its own are counted with
   bool naming;       // assignments name the nodes that they bind
   PmSym *syms;
   int32_t n, cap;
@@ -154,7 +156,7 @@ typedef enum PmFormat { PM_FORMAT_PARAM, PM_FORMAT_COMPUTE, PM_FORMAT_REDUCE, PM
 
 // One entry of `policy`.
 typedef struct PmFormatRule {
-  const PmEntry *entry;
+  const PmItemEntry *entry;
   PmFormat format;
   PmDtype dtype;
   bool hit;  // it spoke of some path
@@ -204,6 +206,7 @@ typedef struct PmLower {
   int64_t work;
   bool stopped;
   bool broken;  // a text has syntax errors
+  PmStatus *missing;  // the plan's file, which the command line names, could not be read
   PmVarId step_var;  // in a program that draws random numbers, once the model is begun; else PM_NONE
   const PmStmt *minimize;
   bool misplaced_minimize;  // one was refused: that none is left is not said again
@@ -219,7 +222,6 @@ typedef struct PmLower {
 // False when this place was reported before (then attach no labels or help).
 bool pm_lw_error(PmLower *lw, PmDiagCode code, PmSpan span, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void pm_lw_later(PmLower *lw, PmSpan span, const char *construct);
-PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct);
 // Adds "did you mean" to the newest diagnostic when a candidate is near.
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n);
 // The same for a short list: where none is near, a note lists them all behind `what` ("the arguments are").
@@ -310,6 +312,13 @@ PmVal pm_lw_merge(PmLower *lw, const PmCall *call);
 PmVal pm_lw_stack(PmLower *lw, const PmCall *call);
 PmVal pm_lw_index(PmLower *lw, const PmExpr *e);
 
+// positions.c
+// Positions that are known now, from an exact node, as indices into `axis`; PM_ERROR_VAL when they are not known before
+// the program runs, too many to look through, or none of the axis. `span`: where they stand.
+PmVal pm_lw_positions(PmLower *lw, PmVal at, PmAxisId axis, PmSpan span);
+// x[axis = lo : hi -> to]: the elements lo .. hi - 1 as axis `to`, in place.
+PmVal pm_lw_slice(PmLower *lw, PmVal x, PmAxisId axis, int64_t lo, int64_t hi, PmAxisId to);
+
 // builtins_routing.c
 PmVal pm_lw_topk(PmLower *lw, const PmCall *call);
 PmVal pm_lw_dispatch(PmLower *lw, const PmCall *call);
@@ -319,6 +328,7 @@ PmVal pm_lw_combine(PmLower *lw, const PmCall *call);
 void pm_lw_add_step(PmLower *lw);  // the variable `step`, once
 // random.c
 bool pm_lw_draws(const PmLower *lw);  // some function, block or model of the program calls `dropout`
+bool pm_lw_fn_draws(PmSym *fn);       // the function does, or one that it calls
 PmVal pm_lw_dropout(PmLower *lw, const PmCall *c);
 
 // Adds the help for `f(x = 0)` where `x` is no argument of `f` but a name in scope.
@@ -367,11 +377,14 @@ bool pm_lw_float_dtype(const char *name, PmDtype *out);
 bool pm_lw_uses_f16(const PmLower *lw);  // in arithmetic or gradients
 void pm_lw_check_policy(PmLower *lw);    // warns of entries that spoke of nothing
 
+// data.c
+void pm_lw_data_setting(PmLower *lw, const PmExpr *e);  // `data` of `train` (NULL: not set) and `--data`
+
 // train.c
 void pm_lw_train(PmLower *lw, const PmItem *train);
 // optimizer.c
 // Makes the update function of every parameter from `adamw(b2=0.95)`; `overrides` are the per-path entries of train.
-void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmEntries *overrides);
+void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *overrides);
 
 // plan.c
 void pm_lw_plans(PmLower *lw, PmPlanText *out_text);

@@ -61,11 +61,6 @@ void pm_lw_later(PmLower *lw, PmSpan span, const char *construct) {
   pm_lw_error(lw, PM_E_LATER, span, "%s: not supported by this version", construct);
 }
 
-PmVal pm_lw_later_val(PmLower *lw, PmSpan span, const char *construct) {
-  pm_lw_later(lw, span, construct);
-  return PM_ERROR_VAL;
-}
-
 void pm_lw_suggest(PmLower *lw, const char *name, const char *const *candidates, int32_t n) {
   const char *near = pm_did_you_mean(name, candidates, n);
   if (near) pm_diag_suggest(lw->diags, name, near);

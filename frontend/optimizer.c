@@ -19,7 +19,7 @@ typedef struct Optimizer {
   PmVal *args;    // as called
   PmVar *states;  // path: the bare name
   int32_t n_states, cap_states;
-  const PmEntry **overrides;
+  const PmItemEntry **overrides;
   double *override_values;
   bool *override_hits;
   int32_t n_overrides;
@@ -41,7 +41,15 @@ static bool collect_states(Optimizer *o) {
     }
     for (int32_t k = 0; k < s->decls.n; k++) {
       if (s->decls.items[k].has_axes) {
-        pm_lw_later(lw, s->decls.items[k].name.span, "optimizer states with axes of their own");
+        const PmName name = s->decls.items[k].name;
+        if (pm_lw_error(lw, PM_E_PROGRAM, name.span, "state `%s` of an optimizer has axes of its own", name.text)) {
+          pm_diag_note(lw->diags,
+                       "an optimizer runs for every parameter, and its states have that parameter's axes, so that "
+                       "they are split wherever it is");
+          pm_diag_help(lw->diags,
+                       "write `state %s`; a smaller number such as a mean over an axis is computed anew each step",
+                       name.text);
+        }
         ok = false;
       }
       v.path = s->decls.items[k].name.text;
@@ -183,16 +191,16 @@ static PmVal *args_for(Optimizer *o, const char *path) {
   return args;
 }
 
-static bool read_overrides(Optimizer *o, const PmEntries *entries) {
+static bool read_overrides(Optimizer *o, const PmItemEntries *entries) {
   PmLower *lw = o->lw;
   bool ok = true;
-  o->overrides = PM_NEW_N(lw->arena, const PmEntry *, entries->n + 1);
+  o->overrides = PM_NEW_N(lw->arena, const PmItemEntry *, entries->n + 1);
   o->override_values = PM_NEW_N(lw->arena, double, entries->n + 1);
   o->override_hits = PM_NEW_N(lw->arena, bool, entries->n + 1);
   const char **names = PM_NEW_N(lw->arena, const char *, o->item->defs.n + 1);
   for (int32_t k = 0; k < o->item->defs.n; k++) names[k] = o->item->defs.items[k].name.text;
   for (int32_t i = 0; i < entries->n; i++) {
-    const PmEntry *e = &entries->items[i];
+    const PmItemEntry *e = &entries->items[i];
     if (!e->glob.text) continue;
     bool known = false;
     for (int32_t k = 0; k < o->item->defs.n; k++) known = known || names[k] == e->key.text;
@@ -251,7 +259,7 @@ static bool find_optimizer(PmLower *lw, const PmExpr *e, Optimizer *o) {
   return pm_lw_bind(lw, o->item, o->unit, e->kind == PM_X_CALL ? &e->args : &none, e->span, o->args);
 }
 
-void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmEntries *overrides) {
+void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *overrides) {
   Optimizer o = {.lw = lw};
   if (!find_optimizer(lw, e, &o) || !read_overrides(&o, overrides) || !collect_states(&o)) return;
   int32_t n = lw->n_var_repeats;

@@ -44,7 +44,7 @@ void pm_ast_add_expr(PmParse *p, PmExprs *list, PmExpr *e);
 void pm_ast_add_def(PmParse *p, PmDefs *list, const char *text, PmSpan span, PmExpr *value);
 void pm_ast_add_decl(PmParse *p, PmDecls *list, PmDecl decl);
 void pm_ast_add_stmt(PmParse *p, PmStmts *list, PmStmt stmt);
-void pm_ast_add_entry(PmParse *p, PmEntries *list, PmEntry entry);
+void pm_ast_add_entry(PmParse *p, PmItemEntries *list, PmItemEntry entry);
 void pm_ast_add_plan_item(PmParse *p, PmPlanItems *list, PmPlanItem item);
 void pm_ast_add_item(PmParse *p, PmItems *list, PmItem item);
 

@@ -40,8 +40,8 @@ static void pm_bison_error(PmSpan *loc, PmParse *p, const char *text);
   PmDecls decls;
   PmStmt stmt;
   PmStmts stmts;
-  PmEntry entry;
-  PmEntries entries;
+  PmItemEntry entry;
+  PmItemEntries entries;
   PmPlanItem plan_item;
   PmPlanItems plan_items;
   PmItem item;
@@ -219,14 +219,14 @@ tdecls:
   ;
 
 entries:
-    %empty                     { $$ = (PmEntries){0}; }
+    %empty                     { $$ = (PmItemEntries){0}; }
   | entries entry              { $$ = $1; pm_ast_add_entry(p, &$$, $2); }
   | entries error SEMI         { $$ = $1; }
   ;
 
 entry:
-    key '=' expr SEMI          { $$ = (PmEntry){.key = $1, .value = $3}; }
-  | STRING ':' key '=' expr SEMI { $$ = (PmEntry){.glob = {$1, @1}, .key = $3, .value = $5}; }
+    key '=' expr SEMI          { $$ = (PmItemEntry){.key = $1, .value = $3}; }
+  | STRING ':' key '=' expr SEMI { $$ = (PmItemEntry){.glob = {$1, @1}, .key = $3, .value = $5}; }
   ;
 
 key:

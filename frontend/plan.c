@@ -46,12 +46,9 @@ static bool add_item(PmPlan *p, const PmPlanItem *item) {
   return true;
 }
 
-static bool stands_once(const PmPlanItem *item) {
-  return item->kind == PM_PI_MESH || (item->kind == PM_PI_DIRECTIVE && !pm_directive_repeats(item->name.text));
-}
-
 static bool same_slot(const PmPlanItem *a, const PmPlanItem *b) {
-  return a->kind == b->kind && (a->kind == PM_PI_MESH || a->name.text == b->name.text);
+  if (a->kind != b->kind || a->kind == PM_PI_SHARD) return false;
+  return a->kind == PM_PI_MESH || pm_directive_same_slot(a, b);
 }
 
 // Adds a plan's own items after those of its children; what a child says replaces what a parent says.
@@ -59,12 +56,14 @@ static void add_items(PmPlan *p, const PmPlanItems *items) {
   int32_t own = p->n;
   for (int32_t i = 0; i < items->n; i++) {
     const PmPlanItem *item = &items->items[i];
-    bool replaced = false, once = stands_once(item);
-    for (int32_t k = 0; once && k < p->n; k++) {
+    bool replaced = false;
+    for (int32_t k = 0; k < p->n; k++) {
       if (!same_slot(p->items[k], item)) continue;
       replaced = true;
-      if (k >= own && pm_lw_error(p->lw, PM_E_PLAN, item->span, "%s stands twice in one plan",
-                                  item->kind == PM_PI_MESH ? "`mesh`" : "a directive")) {
+      const char *was = p->items[k]->kind == PM_PI_MESH ? "mesh" : p->items[k]->name.text;
+      const char *name = item->kind == PM_PI_MESH ? "mesh" : item->name.text;
+      const char *fmt = strcmp(was, name) == 0 ? "`%s` stands twice in one plan" : "`%s` and `%s` exclude each other";
+      if (k >= own && pm_lw_error(p->lw, PM_E_PLAN, item->span, fmt, name, was)) {
         pm_diag_label(p->lw->diags, p->items[k]->span, "the first one");
       }
     }
@@ -115,8 +114,7 @@ static bool choose_named(PmPlan *p, const char *name) {
     int32_t file;
     PmStatus *st = pm_sources_load(lw->sources, name, PM_MAX_FILE_BYTES, &file);
     if (!st) return choose_text(p, name, file);
-    pm_lw_error(lw, PM_E_PLAN, option_span(lw, "--plan", name), "%s", pm_status_message(st));
-    pm_status_drop(st);
+    lw->missing = st;
     return false;
   }
   const PmItem *plan = find_plan(lw, name);

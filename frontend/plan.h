@@ -1,4 +1,4 @@
-// A plan while it is resolved; internal to plan.c and plan_rules.c.
+// A plan while it is resolved; internal to plan.c, plan_rules.c and directives.c.
 #ifndef PM_FRONTEND_PLAN_H
 #define PM_FRONTEND_PLAN_H
 
@@ -28,6 +28,10 @@ void pm_plan_no_mesh_axis(PmPlan *p, PmName name);
 void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item);
 // `chosen`: the plan will be used, so what this version cannot do is an error.
 void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
-bool pm_directive_repeats(const char *name);  // may stand several times in one plan
+// directives.c
+// Whether the directive may stand as it does; else it was reported.
+bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item);
+// Whether two directives say the same thing: one stands once in a plan, and a child's replaces its parent's.
+bool pm_directive_same_slot(const PmPlanItem *a, const PmPlanItem *b);
 
 #endif

@@ -146,10 +146,6 @@ static bool pin_dim(PmPlan *p, const PmExpr *e, PmDim *out) {
 static void add_pin(PmPlan *p, const PmPlanItem *item) {
   PmLower *lw = p->lw;
   const PmArgs *a = &item->args;
-  if (a->n != 2 || a->items[0].value->kind != PM_X_STR || a->items[1].value->kind != PM_X_LIST) {
-    pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `pin(\"PATH\", [axis/mesh, axis])`");
-    return;
-  }
   const PmArgs *dims = &a->items[1].value->args;
   PmRule rule = {.roles = ALL_ROLES, .span = item->span, .pin = a->items[0].value->name, .n_pin_dims = dims->n};
   rule.pin_dims = PM_NEW_N(lw->arena, PmDim, dims->n + 1);
@@ -175,14 +171,9 @@ static void add_pad(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmRule rule = {.pad = true, .span = item->span, .n_axes = a->n, .text = item_text(p, item)};
   rule.axes = PM_NEW_N(lw->arena, PmAxisId, a->n + 1);
   rule.names = PM_NEW_N(lw->arena, PmRuleName, a->n + 1);
-  if (a->n == 0) pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `pad(AXIS)`: the axis whose size need not divide");
   for (int32_t i = 0; i < a->n; i++) {
     const PmArg *arg = &a->items[i];
     PmDim dim = {.axis = PM_NONE};
-    if (arg->name.text || arg->value->kind != PM_X_NAME) {
-      pm_lw_error(lw, PM_E_DIRECTIVE, arg->value->span, "write `pad(AXIS)`: the axis whose size need not divide");
-      return;
-    }
     if (!pin_dim(p, arg->value, &dim)) return;
     rule.axes[i] = dim.axis;
     rule.names[i] = (PmRuleName){arg->value->name, arg->value->span};
@@ -193,35 +184,31 @@ static void add_pad(PmPlan *p, const PmPlanItem *item, bool chosen) {
     add_line(p, rule.text, item->span);
 }
 
-// zero(stage=N, over=AXES) with a stage of 1 to 3 becomes a rule of its own; false: something else is meant.
+// zero(stage=N, over=AXES) becomes a rule of its own unless the stage is 0; false: something else is meant.
 static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
   if (strcmp(item->name.text, "zero") != 0) return false;
   PmRule rule = {.span = item->span, .text = item_text(p, item)};
   const PmExpr *over = NULL;
+  int64_t stage = 0;
   for (int32_t i = 0; i < item->args.n; i++) {
     const PmArg *a = &item->args.items[i];
-    bool is_stage = a->name.text && strcmp(a->name.text, "stage") == 0;
-    if (is_stage && a->value->kind == PM_X_NUM && a->value->num >= 0 && a->value->num <= 3 &&
-        a->value->num == (double)(int)a->value->num) {
-      rule.zero = (uint8_t)a->value->num;
-    } else if (a->name.text && strcmp(a->name.text, "over") == 0) {
+    if (strcmp(a->name.text, "over") == 0) {
       over = a->value;
-    } else {
-      pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `zero(stage=N, over=AXES)` with a stage of 0, 1, 2 or 3");
+    } else if (!pm_lw_eval_whole(lw, a->value, "the stage", 0, 3, &stage)) {
       return true;
     }
   }
-  if (rule.zero == 0) return false;
-  if (!over) {
+  if (stage > 0 && !over) {
     pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "`zero` needs `over=`: the mesh axes whose ranks share the states");
     return true;
   }
   PmSplit mesh = {0};
-  if (!pin_mesh(p, over, &mesh)) return true;
+  if (over && !pin_mesh(p, over, &mesh)) return true;
+  rule.zero = (uint8_t)stage;
   rule.n_mesh = mesh.n;
   memcpy(rule.mesh, mesh.mesh, mesh.n);
-  if (chosen)
+  if (chosen && stage > 0)
     add_rule(p, rule);
   else
     add_line(p, rule.text, item->span);
@@ -236,38 +223,13 @@ static bool asks_nothing(const PmPlanItem *item) {
   const char *key = a && a->name.text ? a->name.text : "";
   if (strcmp(name, "remat") == 0) return strcmp(word, "none") == 0;
   if (strcmp(name, "overlap") == 0) return strcmp(word, "off") == 0;
-  if (strcmp(name, "accumulate") == 0 && strcmp(key, "micro") == 0)
-    return a->value->kind == PM_X_NUM && a->value->num == 1;
-  if (strcmp(name, "zero") != 0) return false;
-  for (int32_t i = 0; i < item->args.n; i++) {
-    const PmArg *z = &item->args.items[i];
-    if (z->name.text && strcmp(z->name.text, "stage") == 0) return z->value->kind == PM_X_NUM && z->value->num == 0;
-  }
-  return false;
-}
-
-static const char *const directives[] = {"accumulate", "bucket",   "gather", "layout", "overlap", "pad",
-                                         "pin",        "pipeline", "remat",  "ring",   "ulysses", "zero"};
-#define N_DIRECTIVES ((int32_t)(sizeof directives / sizeof *directives))
-
-bool pm_directive_repeats(const char *name) {
-  static const char *const many[] = {"gather", "layout", "pad", "pin", "ring", "ulysses"};
-  for (int32_t i = 0; i < 6; i++) {
-    if (strcmp(many[i], name) == 0) return true;
-  }
-  return false;
+  return strcmp(name, "accumulate") == 0 && strcmp(key, "micro") == 0 && a->value->kind == PM_X_NUM &&
+         a->value->num == 1;
 }
 
 void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
-  bool known = false;
-  for (int32_t i = 0; i < N_DIRECTIVES; i++) known = known || strcmp(directives[i], item->name.text) == 0;
-  if (!known) {
-    if (pm_lw_error(lw, PM_E_DIRECTIVE, item->name.span, "unknown directive `%s`", item->name.text)) {
-      pm_lw_suggest(lw, item->name.text, directives, N_DIRECTIVES);
-    }
-    return;
-  }
+  if (!pm_plan_check_directive(p, item)) return;
   if (strcmp(item->name.text, "pin") == 0) {
     add_pin(p, item);
     return;

@@ -17,7 +17,7 @@ bool pm_lw_float_dtype(const char *name, PmDtype *out) {
   return false;
 }
 
-static bool read_key(PmLower *lw, const PmEntry *e, PmFormat *out) {
+static bool read_key(PmLower *lw, const PmItemEntry *e, PmFormat *out) {
   for (int32_t k = 0; k < 4; k++) {
     if (strcmp(keys[k], e->key.text) != 0) continue;
     *out = key_formats[k];
@@ -29,7 +29,7 @@ static bool read_key(PmLower *lw, const PmEntry *e, PmFormat *out) {
   return false;
 }
 
-static bool read_value(PmLower *lw, const PmEntry *e, PmDtype *out) {
+static bool read_value(PmLower *lw, const PmItemEntry *e, PmDtype *out) {
   static const char *const dtypes[] = {"bf16", "f16", "f32"};
   bool name = e->value->kind == PM_X_NAME;
   if (name && pm_lw_float_dtype(e->value->name, out)) return true;
@@ -44,7 +44,7 @@ static bool read_value(PmLower *lw, const PmEntry *e, PmDtype *out) {
 void pm_lw_policy(PmLower *lw, const PmItem *policy) {
   lw->formats = PM_NEW_N(lw->arena, PmFormatRule, policy->entries.n + 1);
   for (int32_t i = 0; i < policy->entries.n; i++) {
-    const PmEntry *e = &policy->entries.items[i];
+    const PmItemEntry *e = &policy->entries.items[i];
     PmFormatRule rule = {.entry = e};
     if (read_key(lw, e, &rule.format) && read_value(lw, e, &rule.dtype)) lw->formats[lw->n_formats++] = rule;
   }

@@ -5,44 +5,69 @@
 #include "base/hash.h"
 #include "frontend/lower.h"
 
-static bool expr_draws(const PmExpr *e);
+// Where a walk looks for draws.
+typedef struct Walk {
+  PmUnit *unit;   // where calls are looked up; NULL: not at all
+  int32_t depth;  // calls so far. Where they nest too deep the program has an error of its own
+} Walk;
 
-static bool args_draw(const PmArgs *args) {
+static bool fn_draws(PmSym *fn, int32_t depth);
+static bool expr_draws(const Walk *w, const PmExpr *e);
+
+static bool args_draw(const Walk *w, const PmArgs *args) {
   for (int32_t i = 0; i < args->n; i++) {
-    if (expr_draws(args->items[i].value) || expr_draws(args->items[i].end)) return true;
+    if (expr_draws(w, args->items[i].value) || expr_draws(w, args->items[i].end)) return true;
   }
   return false;
 }
 
-static bool expr_draws(const PmExpr *e) {
-  if (!e) return false;
-  if (e->kind == PM_X_NAME && strcmp(e->name, "dropout") == 0) return true;
-  return expr_draws(e->a) || expr_draws(e->b) || args_draw(&e->args);
+static bool name_draws(const Walk *w, const char *name) {
+  if (strcmp(name, "dropout") == 0) return true;
+  PmSym *sym = w->unit ? pm_scope_find_here(&w->unit->callables, name) : NULL;
+  return sym && fn_draws(sym, w->depth + 1);
 }
 
-static bool stmts_draw(const PmStmts *stmts) {
+static bool expr_draws(const Walk *w, const PmExpr *e) {
+  if (!e) return false;
+  if (e->kind == PM_X_NAME && name_draws(w, e->name)) return true;
+  return expr_draws(w, e->a) || expr_draws(w, e->b) || args_draw(w, &e->args);
+}
+
+static bool stmts_draw(const Walk *w, const PmStmts *stmts) {
   for (int32_t i = 0; i < stmts->n; i++) {
     const PmStmt *s = &stmts->items[i];
-    if (expr_draws(s->value) || stmts_draw(&s->body)) return true;
+    if (expr_draws(w, s->value) || stmts_draw(w, &s->body)) return true;
     for (int32_t k = 0; k < s->values.n; k++) {
-      if (expr_draws(s->values.items[k])) return true;
+      if (expr_draws(w, s->values.items[k])) return true;
     }
   }
   return false;
 }
 
+static bool fn_draws(PmSym *fn, int32_t depth) {
+  bool is_fn = fn->kind == PM_SYM_ITEM && fn->item->kind == PM_IT_FN;
+  if (!is_fn || fn->walked || depth > PM_MAX_NESTING) return fn->draws;
+  fn->walked = true;  // before its body: a recursion ends here, and is an error later
+  const Walk w = {fn->unit, depth};
+  fn->draws = expr_draws(&w, fn->item->value) || stmts_draw(&w, &fn->item->body);
+  return fn->draws;
+}
+
+bool pm_lw_fn_draws(PmSym *fn) { return fn_draws(fn, 0); }
+
 bool pm_lw_draws(const PmLower *lw) {
+  const Walk w = {0};
   for (int32_t u = 0; u < lw->n_units; u++) {
     const PmItems *items = &lw->units[u]->text.items;
     for (int32_t i = 0; i < items->n; i++) {
-      if (expr_draws(items->items[i].value) || stmts_draw(&items->items[i].body)) return true;
+      if (expr_draws(&w, items->items[i].value) || stmts_draw(&w, &items->items[i].body)) return true;
     }
   }
   return false;
 }
 
 static int64_t stream(PmLower *lw) {
-  PmInst *inst = lw->scope->inst;
+  PmInst *inst = lw->scope->inst ? lw->scope->inst : lw->scope->caller;
   const char *name = pm_arena_printf(lw->arena, "%s#%d", inst->path, inst->n_draws++);
   // Positive, so that the text form has no signs.
   return (int64_t)(pm_hash64(name, strlen(name), 0) >> 1);
@@ -90,8 +115,13 @@ PmVal pm_lw_dropout(PmLower *lw, const PmCall *c) {
     pm_lw_error(lw, PM_E_DTYPE, value->span, "`dropout` takes a tensor of floats");
     return PM_ERROR_VAL;
   }
-  if (lw->step_var == PM_NONE || lw->frame->var_vals[lw->step_var] == PM_NONE || !lw->scope->inst) {
-    return pm_lw_later_val(lw, c->name_span, "`dropout` inside `fn`");
+  bool in_block = lw->scope->inst || lw->scope->caller;
+  if (lw->step_var == PM_NONE || lw->frame->var_vals[lw->step_var] == PM_NONE || !in_block) {
+    if (pm_lw_error(lw, PM_E_PROGRAM, c->name_span, "`dropout` stands in models and blocks, and in what they call")) {
+      if (lw->n_active > 0) pm_diag_label(lw->diags, lw->active_calls[lw->n_active - 1], "called here");
+      pm_diag_note(lw->diags, "what it drops depends on the path of the block, the step and the turn");
+    }
+    return PM_ERROR_VAL;
   }
   if (p == 0) return x;
   pm_lw_at(lw, c->expr->span);

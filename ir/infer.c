@@ -214,7 +214,7 @@ bool pm_rule_cast(PmRuleCall *c) {
   *c->out = *c->in;
   c->out->dtype = c->given->dtype;
   if (c->given->dtype == c->in->dtype) return true;
-  c->out->index_of = PM_NONE;
+  c->out->index_of = c->given->dtype == PM_I32 ? c->given->index_of : PM_NONE;
   bool floats = pm_dtype_is_float((PmDtype)c->in->dtype) && pm_dtype_is_float((PmDtype)c->given->dtype);
   return floats || pm_need_no_partial(c, c->in);
 }

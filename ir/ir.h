@@ -52,7 +52,7 @@ typedef struct PmLoc {
 //                  outermost first; index: the stream; f32 result type given explicitly. Uniform in [0, 1): element i of
 //                  the row-major order over (turns, global indices) is pm_random_uniform(pm_random_stream, step, i)
 //   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
-//   cast           result dtype given explicitly
+//   cast           result dtype given explicitly; to i32 with the axis, if any, that the integers point into
 //   map            fn
 //   dot            axes[n_axes]: the summed axes, in the operands' first order
 //   reduce         kind, axes[n_axes]
@@ -193,12 +193,20 @@ typedef struct PmRule {
   PmLoc loc;
 } PmRule;
 
+// An input whose rows stand in files of its own.
+typedef struct PmFeed {
+  PmVarId var;
+  int32_t first, n_files;  // of PmData.files
+} PmFeed;
+
 typedef struct PmData {
-  const char *format;  // "bytes", "llmc"; NULL: no data
+  const char *format;  // "bytes", "llmc", "npy"; NULL: no data
   const char **files;
   int32_t n_files;
-  PmVarId x, y;  // inputs that it feeds (y: x shifted by one), PM_NONE if absent
+  PmVarId x, y;  // bytes, llmc: inputs that it feeds (y: x shifted by one), PM_NONE if absent
   bool shuffle;
+  PmFeed *feeds;  // npy
+  int32_t n_feeds;
 } PmData;
 
 // ANY is used by the pass table only: the pass keeps the stage that it finds.

@@ -65,6 +65,7 @@ PmModule *pm_module_clone(const PmModule *from, PmArena *arena) {
   m->data.format = keep(m, m->data.format);
   m->data.files = pm_arena_copy(arena, m->data.files, m->data.n_files, sizeof *m->data.files);
   for (int32_t i = 0; i < m->data.n_files; i++) m->data.files[i] = keep(m, m->data.files[i]);
+  m->data.feeds = pm_arena_copy(arena, m->data.feeds, m->data.n_feeds, sizeof *m->data.feeds);
   return m;
 }
 

@@ -336,6 +336,10 @@ static void print_data(const PmModule *m, PmBuf *out) {
   pm_buf_putc(out, ')');
   put_key(out, "x", var_path(m, d->x));
   put_key(out, "y", var_path(m, d->y));
+  for (int32_t i = 0; i < d->n_feeds; i++) {
+    put_key(out, "feed", var_path(m, d->feeds[i].var));
+    pm_buf_printf(out, "[%d, %d]", d->feeds[i].first, d->feeds[i].n_files);
+  }
   pm_buf_puts(out, d->shuffle ? " shuffle\n" : "\n");
 }
 

@@ -18,6 +18,8 @@ typedef struct ModuleRefs {
   VarRefs *vars;
   int32_t cap_vars;
   const char *x, *y, *model, *schedule, *step, *eval;
+  const char **fed;  // by feed of the data
+  int32_t cap_fed;
 } ModuleRefs;
 
 static bool read_module_line(PmReader *r) {
@@ -101,6 +103,23 @@ static bool read_var_line(PmReader *r, ModuleRefs *refs) {
   return true;
 }
 
+// feed="x"[first file, files]
+static bool read_feeds(PmReader *r, ModuleRefs *refs) {
+  PmLexer *x = &r->x;
+  PmData *d = &r->m->data;
+  int32_t cap = 0;
+  while (pm_lex_key(x, "feed")) {
+    int64_t first, n;
+    refs->fed = (const char **)pm_grow(&r->scratch, (void *)refs->fed, d->n_feeds, &refs->cap_fed, sizeof *refs->fed);
+    if (!pm_lex_string(x, &refs->fed[d->n_feeds])) return false;
+    if (!pm_lex_expect(x, '[') || !pm_lex_i64(x, 0, d->n_files, &first) || !pm_lex_expect(x, ',')) return false;
+    if (!pm_lex_i64(x, 1, d->n_files - first, &n) || !pm_lex_expect(x, ']')) return false;
+    d->feeds = pm_grow(r->m->arena, d->feeds, d->n_feeds, &cap, sizeof *d->feeds);
+    d->feeds[d->n_feeds++] = (PmFeed){PM_NONE, (int32_t)first, (int32_t)n};
+  }
+  return !x->st;
+}
+
 static bool read_data_line(PmReader *r, ModuleRefs *refs) {
   PmLexer *x = &r->x;
   PmData *d = &r->m->data;
@@ -117,6 +136,7 @@ static bool read_data_line(PmReader *r, ModuleRefs *refs) {
   if (!pm_lex_expect(x, ')')) return false;
   if (pm_lex_key(x, "x") && !pm_lex_string(x, &refs->x)) return false;
   if (pm_lex_key(x, "y") && !pm_lex_string(x, &refs->y)) return false;
+  if (!read_feeds(r, refs)) return false;
   d->shuffle = pm_lex_accept_word(x, "shuffle");
   return !x->st;
 }
@@ -232,6 +252,9 @@ static bool resolve(PmReader *r, const ModuleRefs *refs) {
             find(r, &r->fns, "function", refs->schedule, &m->schedule) &&
             find(r, &r->fns, "function", refs->step, &m->step) && find(r, &r->fns, "function", refs->eval, &m->eval) &&
             find(r, &r->vars, "variable", refs->x, &m->data.x) && find(r, &r->vars, "variable", refs->y, &m->data.y);
+  for (int32_t i = 0; ok && i < m->data.n_feeds; i++) {
+    ok = find(r, &r->vars, "variable", refs->fed[i], &m->data.feeds[i].var);
+  }
   for (int32_t i = 0; ok && i < m->n_vars; i++) {
     r->x.line = refs->vars[i].line;
     ok = find(r, &r->vars, "variable", refs->vars[i].owner, &m->vars[i].owner) &&

@@ -60,6 +60,9 @@ static PmStatus *verify_vars(Verifier *v) {
   }
   bool ok = fn_id_valid(m, m->model) && fn_id_valid(m, m->schedule) && fn_id_valid(m, m->step) &&
             fn_id_valid(m, m->eval) && var_id_valid(m, m->data.x) && var_id_valid(m, m->data.y);
+  for (int32_t i = 0; i < m->data.n_feeds; i++) {
+    ok = ok && m->data.feeds[i].var != PM_NONE && var_id_valid(m, m->data.feeds[i].var);
+  }
   return ok ? NULL : PM_STATUS(PM_ERR_INTERNAL, "train or data names what the module has not");
 }
 

@@ -135,10 +135,22 @@ static PmStatus *run_one(PmPassCtx *ctx, PmModule *m, const PmPass *pass) {
   return st ? pm_status_wrap(st, __FILE__, __LINE__, "after pass `%s`", pass->name) : NULL;
 }
 
+// For people, when memory is used up.
+static void put_place(void *context, FILE *to) {
+  const PmPass *pass = context;
+  fprintf(to, "pass `%s`", pass->name);
+}
+
 PmStatus *pm_passes_run(PmPassCtx *ctx, PmModule *m, const char *names) {
   PassList list = {0};
   PM_TRY(parse_names(m->arena, names, &list));
   PM_TRY(check_order(&list, m->stage));
-  for (int32_t i = 0; i < list.n; i++) PM_TRY(run_one(ctx, m, list.items[i]));
-  return NULL;
+  PmStatus *st = NULL;
+  m->arena->put_place = put_place;
+  for (int32_t i = 0; i < list.n && !st; i++) {
+    m->arena->place_context = (void *)list.items[i];
+    st = run_one(ctx, m, list.items[i]);
+  }
+  m->arena->put_place = NULL;
+  return st;
 }

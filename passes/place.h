@@ -13,6 +13,8 @@ typedef struct PmPlaced {
   const char *by[PM_MAX_RANK];   // the op that it was propagated through last, NULL: the rule itself
 } PmPlaced;
 
+// Whether a dim other than `dim` (PM_NONE: any dim) is split over the mesh axis.
+bool pm_placed_uses(const PmType *t, const PmPlaced *p, int32_t dim, int32_t mesh);
 // The mesh axes of `want` (major to minor, in order) that the value can still take on `dim`: not used by another of its
 // dims, more than one rank, and dividing the axis. Stops at the first that does not divide.
 PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, int32_t dim, const PmSplit *want);

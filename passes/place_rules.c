@@ -27,7 +27,7 @@ typedef struct Firing {
 
 #define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
 
-static bool used_elsewhere(const PmType *t, const PmPlaced *p, int32_t dim, int32_t mesh) {
+bool pm_placed_uses(const PmType *t, const PmPlaced *p, int32_t dim, int32_t mesh) {
   for (int32_t d = 0; d < t->rank; d++)
     if (d != dim && pm_split_has(&p->split[d], mesh)) return true;
   return false;
@@ -40,7 +40,7 @@ PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, i
     int32_t mesh = want->mesh[i];
     if (m->mesh[mesh].size == 1) continue;
     parts *= m->mesh[mesh].size;
-    if (used_elsewhere(t, p, dim, mesh) || size % parts != 0) break;
+    if (pm_placed_uses(t, p, dim, mesh) || size % parts != 0) break;
     pm_split_push(&out, mesh);
   }
   return out;
@@ -77,7 +77,7 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
   for (int32_t i = 0; i < rule->n_mesh; i++) {
     int32_t mesh = rule->mesh[i];
     int64_t ways = f->m->mesh[mesh].size;
-    if (used_elsewhere(t, p, dim, mesh)) continue;
+    if (pm_placed_uses(t, p, dim, mesh)) continue;
     free_axis = true;
     if (ways == 1) continue;
     if (size % (parts * ways) != 0) {
@@ -110,7 +110,7 @@ static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const c
     for (int32_t i = 0; i < rule->n_pin_dims; i++)
       if (rule->pin_dims[i].axis == t->dims[d].axis) split = without_single_ranks(f->m, &rule->pin_dims[i].split);
     PmSplit got = pm_placed_allow(f->m, t, p, d, &split);
-    if (got.n < split.n && !used_elsewhere(t, p, d, split.mesh[got.n]))
+    if (got.n < split.n && !pm_placed_uses(t, p, d, split.mesh[got.n]))
       note_indivisible(&f->fates[r], t->dims[d].axis, split.mesh[got.n], path);
     decide(p, d, got, rule->text, 0);
   }

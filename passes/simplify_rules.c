@@ -61,6 +61,8 @@ static bool fold_map(PmSimp *s, PmCand *c, PmValueId *out) {
 static bool fold_cast(PmSimp *s, PmCand *c, PmValueId *out) {
   (void)out;
   double v;
+  // A constant does not say which axis it points into.
+  if (c->type.index_of != PM_NONE) return false;
   if (!pm_simp_is_splat(s, c->in[0], &v) || !exact_in(dtype_of(s, c->in[0]), v)) return false;
   PmDtype to = (PmDtype)c->type.dtype;
   // A constant of a narrower float rounds just as the cast would.

@@ -46,19 +46,13 @@ static void add_split(const Zero *z, PmPlaced *p, int32_t dim, int32_t mesh) {
   p->by[dim] = NULL;
 }
 
-static bool takes(const PmType *t, const PmPlaced *p, int32_t mesh) {
-  for (int32_t d = 0; d < t->rank; d++)
-    if (pm_split_has(&p->split[d], mesh)) return true;
-  return false;
-}
-
 // Splits a tensor further over the free mesh axes; false when some of them found no axis.
 static bool split_further(const Zero *z, const PmType *t, PmPlaced *p) {
   int32_t mesh[PM_MAX_SPLIT], n = 0;
   int64_t ways = 1;
   for (int32_t i = 0; i < z->rule->n_mesh; i++) {
     int64_t size = z->m->mesh[z->rule->mesh[i]].size;
-    if (size == 1 || takes(t, p, z->rule->mesh[i])) continue;
+    if (size == 1 || pm_placed_uses(t, p, PM_NONE, z->rule->mesh[i])) continue;
     mesh[n++] = z->rule->mesh[i];
     ways *= size;
   }

@@ -1,10 +1,11 @@
-// Training data: token files cut into windows, in an order that only (seed, step) decides.
+// Training data: files cut into windows, in an order that only (seed, step) decides.
 //
 // A file of n tokens has (n - 1) / seq windows; window w holds tokens w * seq .. w * seq + seq, so neighbours share
 // one: x takes the first seq of them, y the last seq. Windows number through the files in the order given. Row b of
 // step t reads window t * batch + b, wrapping; with shuffle each pass over all windows ("epoch") goes through a
-// permutation keyed by (seed, epoch) that is computed, not stored. Formats: `bytes` (a token a byte) and `llmc` (256
-// int32 of header: 20240520, 1, count; then uint16 tokens).
+// permutation keyed by (seed, epoch) that is computed, not stored. Formats: `bytes` (a token a byte), `llmc` (256
+// int32 of header: 20240520, 1, count; then uint16 tokens), and `npy` (arrays: a window is a row of the first axis, and
+// each variable has files of its own, with as many rows as the others').
 //
 // A PmData belongs to its creator. Filling allocates nothing and may be done by several threads.
 #ifndef PM_RUNTIME_DATA_H
@@ -14,14 +15,17 @@
 
 typedef struct PmData PmData;
 
-// Opens the files of p->data (globs, in sorted order). p->data.x (and y, if any) must be i32 inputs of the shape
-// [batch, seq] or [seq]. ENVIRONMENT: a file is missing; INPUT: it is malformed or too short.
+// Opens the files of p->data (globs, in sorted order). For tokens p->data.x (and y, if any) must be i32 inputs of the
+// shape [batch, seq] or [seq]; an array must have its variable's shape but for the number of rows. ENVIRONMENT: a file
+// is missing; INPUT: it is malformed, too short, or of another shape.
 PM_MUST_CHECK PmStatus *pm_data_open(const PmProgram *p, uint64_t seed, PmData **out);
 void pm_data_close(PmData *data);  // NULL is nothing
-// The rank's slice of variable `var` (p->data.x or y) at `step`. INPUT when a token is no legal value of the variable.
-PM_MUST_CHECK PmStatus *pm_data_fill(const PmData *data, int32_t var, int64_t rank, int64_t step, int32_t *dst);
+bool pm_data_feeds(const PmData *data, int32_t var);
+// The rank's slice of variable `var`, which is fed, at `step`, in the variable's dtype. INPUT when a token or element
+// is no legal value of the variable.
+PM_MUST_CHECK PmStatus *pm_data_fill(const PmData *data, int32_t var, int64_t rank, int64_t step, void *dst);
 int64_t pm_data_windows(const PmData *data);
-int64_t pm_data_tokens(const PmData *data);
+int64_t pm_data_tokens(const PmData *data);  // npy: rows of all files
 // The permutation of [0, n) of one epoch.
 int64_t pm_data_permute(int64_t n, uint64_t seed, int64_t epoch, int64_t i);
 

@@ -216,12 +216,19 @@ typedef struct PmProgLoc {
   int32_t line, col;
 } PmProgLoc;
 
+typedef struct PmProgFeed {
+  int32_t var;
+  int32_t first, n_files;  // its rows stand in these files, one behind the other
+} PmProgFeed;
+
 typedef struct PmProgData {
-  const char *format;  // "bytes", "llmc", or NULL
+  const char *format;  // "bytes", "llmc", "npy", or NULL
   int32_t n_files;
   const char **files;
-  int32_t x, y;        // indices into vars, -1 if absent
+  int32_t x, y;        // bytes, llmc: indices into vars, -1 if absent
   bool shuffle;
+  int32_t n_feeds;     // npy
+  PmProgFeed *feeds;
 } PmProgData;
 
 typedef struct PmProgram {

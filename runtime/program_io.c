@@ -362,6 +362,15 @@ static void put_data(PmIo *io, PmProgData *d) {
     io->vtbl->end(io);
   }
   d->n_files = i;
+  for (i = 0, cap = d->n_feeds; next(io, "feed", i, d->n_feeds); i++) {
+    d->feeds = grow(io, d->feeds, i, &cap, sizeof *d->feeds);
+    if (i >= cap) break;
+    put_i32(io, "var", &d->feeds[i].var, -1);
+    put_i32(io, "first", &d->feeds[i].first, 0);
+    put_i32(io, "files", &d->feeds[i].n_files, 0);
+    io->vtbl->end(io);
+  }
+  d->n_feeds = i;
   io->vtbl->end(io);
 }
 

@@ -322,8 +322,8 @@ static PmStatus *load_rank(PmSession *s, int64_t rank, void *context) {
   for (int32_t i = 0; i < s->p->n_vars; i++) {
     const PmProgVar *v = &s->p->vars[i];
     if (v->role == PM_VAR_STEP) store((PmKDtype)v->dtype, arena + v->at.offset, 0, (double)s->step);
-    if (!load->data || v->role != PM_VAR_INPUT || (i != s->p->data.x && i != s->p->data.y)) continue;
-    PM_TRY(pm_data_fill(load->data, i, rank, s->step, (int32_t *)(arena + v->at.offset)));
+    if (!load->data || !pm_data_feeds(load->data, i)) continue;
+    PM_TRY(pm_data_fill(load->data, i, rank, s->step, arena + v->at.offset));
   }
   return NULL;
 }

@@ -94,6 +94,30 @@ static PmStatus *check_dims(const PmProgram *p, const char *name, const PmVarDim
   return NULL;
 }
 
+static PmStatus *check_fed(const PmProgram *p, int32_t var) {
+  if (var < 0 || var >= p->n_vars) return PM_BAD("data feed variable %d", var);
+  if (p->vars[var].role != PM_VAR_INPUT) return PM_BAD("data feed `%s`", p->vars[var].path);
+  return NULL;
+}
+
+static PmStatus *check_data(const PmProgram *p) {
+  const PmProgData *d = &p->data;
+  if (d->n_files < 0 || d->n_feeds < 0) return PM_BAD("negative counts");
+  for (int32_t i = 0; i < d->n_files; i++) {
+    if (!d->files[i]) return PM_BAD("a data file has no name");
+  }
+  const int32_t fed[2] = {d->x, d->y};
+  for (int i = 0; i < 2 && d->format; i++) {
+    if (fed[i] != -1) PM_TRY(check_fed(p, fed[i]));
+  }
+  for (int32_t i = 0; i < d->n_feeds; i++) {
+    const PmProgFeed *f = &d->feeds[i];
+    PM_TRY(check_fed(p, f->var));
+    if (f->first < 0 || f->n_files < 1 || f->first > d->n_files - f->n_files) return PM_BAD("data files %d", f->first);
+  }
+  return NULL;
+}
+
 static PmStatus *check_vars(const PmProgram *p) {
   for (int32_t i = 0; i < p->n_vars; i++) {
     const PmProgVar *v = &p->vars[i];
@@ -106,17 +130,7 @@ static PmStatus *check_vars(const PmProgram *p) {
       return PM_BAD("`%s`: random values of a dtype without fractions", v->path);
     if (v->role == PM_VAR_STEP && v->rank != 0) return PM_BAD("`%s`: the step counter is no scalar", v->path);
   }
-  const PmProgData *d = &p->data;
-  if (d->n_files < 0) return PM_BAD("negative counts");
-  for (int32_t i = 0; i < d->n_files; i++) {
-    if (!d->files[i]) return PM_BAD("a data file has no name");
-  }
-  const int32_t fed[2] = {d->x, d->y};
-  for (int i = 0; i < 2 && d->format; i++) {
-    if (fed[i] < -1 || fed[i] >= p->n_vars) return PM_BAD("data feed variable %d", fed[i]);
-    if (fed[i] >= 0 && p->vars[fed[i]].role != PM_VAR_INPUT) return PM_BAD("data feed `%s`", p->vars[fed[i]].path);
-  }
-  return NULL;
+  return check_data(p);
 }
 
 // ---- buffers -------------------------------------------------------------------------------------------------------

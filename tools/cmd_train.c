@@ -20,7 +20,7 @@ typedef struct Train {
   const PmOutput *reports[MAX_REPORTS];  // the step's numbers: loss, grad_norm, lr, and what the model reports
   double values[MAX_REPORTS];
   int32_t n_reports;
-  int64_t tokens;                          // a step
+  int64_t tokens;                          // a step; rows where arrays are read
   double start, second_start, last_print;  // seconds; the second step begins when the first has warmed up
   double last_loss;
   bool tty;
@@ -39,8 +39,9 @@ static void collect_reports(Train *tr) {
   }
 }
 
-// Index positions that a step reads: what the language calls tokens.
+// Index positions that a step reads, which the language calls tokens; rows where data are arrays.
 static int64_t step_tokens(const PmProgram *p) {
+  if (p->data.n_feeds > 0) return p->vars[p->data.feeds[0].var].dims[0].size;
   if (p->data.x < 0) return 0;
   const PmProgVar *x = &p->vars[p->data.x];
   return pm_dims_elements(x->dims, x->rank);
@@ -103,7 +104,8 @@ static void show_start(const Train *tr) {
   printf("%s: %s parameters, plan %s: %s, %s a rank\n", p->model, pm_count_text(a, elements),
          p->plan ? p->plan : "(none)", pm_mesh_text(a, p->n_mesh, p->mesh_name, p->mesh_size),
          pm_bytes_text(a, p->arena_bytes));
-  printf("%s steps of %s tokens\n", pm_count_text(a, p->steps), pm_count_text(a, tr->tokens));
+  printf("%s steps of %s %s\n", pm_count_text(a, p->steps), pm_count_text(a, tr->tokens),
+         p->data.n_feeds ? "rows" : "tokens");
   fflush(stdout);
 }
 
@@ -127,7 +129,7 @@ static void print_step(const Train *tr, int64_t done, double at) {
     bool known = strcmp(name, "loss") == 0 || strcmp(name, "lr") == 0 || strcmp(name, "grad_norm") == 0;
     if (!known) printf("  %s %.4g", name, tr->values[i]);
   }
-  if (tr->tokens > 0) printf("  %.0f tok/s", rate(tr, done, at));
+  if (tr->tokens > 0) printf("  %.0f %s/s", rate(tr, done, at), tr->p->data.n_feeds ? "row" : "tok");
   if (eta >= 3600) {
     printf("  ETA %" PRId64 ":%02" PRId64 ":%02" PRId64, eta / 3600, eta / 60 % 60, eta % 60);
   } else {
@@ -293,7 +295,6 @@ static PmStatus *count(Train *tr) {
 }
 
 static PmStatus *check_options(const PmTool *t, const PmProgram *p) {
-  if (t->opt.steps < 0) return PM_STATUS(PM_ERR_USAGE, "`--steps` needs a positive number");
   if (t->opt.sample < 0) return PM_STATUS(PM_ERR_USAGE, "`--sample` needs a positive number");
   if (!p->entries[PM_ENTRY_STEP].present) return PM_STATUS(PM_ERR_INPUT, "the program has no training step");
   PM_TRY(pm_tool_check_ranks(t, p));

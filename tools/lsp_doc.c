@@ -1,7 +1,13 @@
 #include "tools/lsp_doc.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "frontend/ast.h"
 #include "tools/lsp_names.h"
 #include "tools/pipeline.h"
 
@@ -49,7 +55,7 @@ static PmStatus *compile(PmLspState *s, const PmTool *t, const char *path, const
   return place(s);
 }
 
-PmLspState *pm_lsp_state_new(const PmTool *t, const char *path, const char *text, size_t len) {
+static PmLspState *state_begin(const PmTool *t, const char *path) {
   PmArena arena;
   pm_arena_init(&arena, PM_MAX_COMPILE_BYTES);
   PmLspState *s = PM_NEW(&arena, PmLspState);
@@ -59,10 +65,43 @@ PmLspState *pm_lsp_state_new(const PmTool *t, const char *path, const char *text
   s->diags = pm_diags_new(&s->arena, &s->sources);
   pm_diags_set_strict(s->diags, t->opt.strict);
   s->is_plan = is_plan(path);
-  PmStatus *st = s->is_plan ? add_plan(s, path, text, len) : compile(s, t, path, text, len);
-  keep_failure(s, st);
+  return s;
+}
+
+static void state_read(PmLspState *s, const PmTool *t, const char *path, const char *text, size_t len) {
+  keep_failure(s, s->is_plan ? add_plan(s, path, text, len) : compile(s, t, path, text, len));
   find_file(s, path);
   pm_lsp_parse(s);
+}
+
+// Whether this process would live through the text, tried by a copy of it. A compilation that passes its memory limit
+// ends its process, for it allocates everywhere and has no way back; a server must not end with it. The copy shares all
+// pages and writes nothing, so a text costs twice its few milliseconds.
+static bool survives(const PmTool *t, const char *path, const char *text, size_t len) {
+  fflush(NULL);
+  pid_t child = fork();
+  if (child < 0) return true;
+  if (child == 0) {
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDERR_FILENO);
+    state_read(state_begin(t, path), t, path, text, len);
+    _exit(0);
+  }
+  int how = 0;
+  while (waitpid(child, &how, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(how) && WEXITSTATUS(how) == 0;
+}
+
+PmLspState *pm_lsp_state_new(const PmTool *t, const char *path, const char *text, size_t len) {
+  PmLspState *s = state_begin(t, path);
+  if (survives(t, path, text, len)) {
+    state_read(s, t, path, text, len);
+    return s;
+  }
+  s->failure = "the program is too large: checking it passes the limit of memory";
+  find_file(s, path);
+  s->n_trees = s->sources.n_files;
+  s->trees = PM_NEW_N(&s->arena, PmText, s->n_trees);
   return s;
 }
 

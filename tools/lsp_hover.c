@@ -6,7 +6,9 @@
 #include "tools/lsp_names.h"
 #include "tools/show.h"
 
-#define MAX_LISTED 8  // instances of one name: a block may stand in many places
+#define MAX_LISTED 8   // instances of one name: a block may stand in many places
+#define MAX_COMMENT 6  // lines
+#define MAX_LINE 400
 
 typedef struct Hover {
   PmArena *scratch;
@@ -128,15 +130,50 @@ static void put_axis(Hover *h, const PmLspDecl *d) {
   if (axis != PM_NONE) pm_buf_printf(&h->text, " = %s", pm_count_text(h->scratch, pm_axis_size(m, axis)));
 }
 
-// The line of the declaration, and where it is.
+// The first of the lines of comment that stand right above `line`, at most MAX_COMMENT of them; `line` when there is
+// none.
+static int32_t comment_above(const Hover *h, int32_t file, int32_t line) {
+  const PmSourceFile *f = &h->s->sources.files[file];
+  int32_t first = line, lo, hi;
+  while (first > 1 && line - first < MAX_COMMENT) {
+    pm_sources_line_span(&h->s->sources, file, first - 1, &lo, &hi);
+    while (lo < hi && f->text[lo] == ' ') lo++;
+    if (lo == hi || f->text[lo] != '#') break;
+    first--;
+  }
+  return first;
+}
+
+// The line of the declaration with the comment above it, and where it is.
 static void put_origin(Hover *h, const PmLspDecl *d) {
   int32_t line, col, lo, hi;
   pm_sources_line_col(&h->s->sources, d->span.file, d->span.lo, &line, &col);
-  pm_sources_line_span(&h->s->sources, d->span.file, line, &lo, &hi);
   const PmSourceFile *f = &h->s->sources.files[d->span.file];
-  if (hi - lo > 400) hi = lo + 400;
+  const char *gap = h->text.len ? "\n\n" : "";
+  for (int32_t i = comment_above(h, d->span.file, line); i < line; i++) {
+    pm_sources_line_span(&h->s->sources, d->span.file, i, &lo, &hi);
+    while (lo < hi && (f->text[lo] == ' ' || f->text[lo] == '#')) lo++;
+    pm_buf_printf(&h->text, "%s%.*s", gap, hi - lo > MAX_LINE ? MAX_LINE : hi - lo, f->text + lo);
+    gap = "\n";
+  }
+  pm_sources_line_span(&h->s->sources, d->span.file, line, &lo, &hi);
+  if (hi - lo > MAX_LINE) hi = lo + MAX_LINE;
   pm_buf_printf(&h->text, "%s```pmodel\n%.*s\n```\n%s:%d", h->text.len ? "\n\n" : "", hi - lo, f->text + lo, f->path,
                 line);
+}
+
+// The answer about bytes [lo, hi); frees the text.
+static void put_contents(Hover *h, PmJson *j, int32_t lo, int32_t hi) {
+  pm_json_object(j);
+  pm_json_key(j, "contents");
+  pm_json_object(j);
+  pm_json_put_str(j, "kind", "markdown");
+  pm_json_put_str(j, "value", pm_buf_str(&h->text));
+  pm_json_end_object(j);
+  pm_json_key(j, "range");
+  pm_lsp_put_range(j, pm_lsp_source(h->s), lo, hi);
+  pm_json_end_object(j);
+  pm_buf_deinit(&h->text);
 }
 
 void pm_lsp_put_hover(PmJson *j, PmArena *scratch, const PmLspDoc *doc, PmLspPos pos) {
@@ -145,9 +182,21 @@ void pm_lsp_put_hover(PmJson *j, PmArena *scratch, const PmLspDoc *doc, PmLspPos
   int32_t at = pm_lsp_offset(f, pos), lo, hi;
   char open;
   PmLspDecl first, near;
-  if (!pm_lsp_in_code(f, at, &open) || !pm_lsp_word(f, at, &lo, &hi) ||
-      !pm_lsp_find(h.s, pm_arena_strndup(h.scratch, f->text + lo, (size_t)(hi - lo)), lo, &first, &near)) {
+  const char *form, *what;
+  if (!pm_lsp_in_code(f, at, &open) || !pm_lsp_word(f, at, &lo, &hi)) {
     pm_json_null(j);
+    return;
+  }
+  const char *name = pm_arena_strndup(h.scratch, f->text + lo, (size_t)(hi - lo));
+  if (!pm_lsp_find(h.s, name, lo, &first, &near)) {
+    bool called = f->text[hi] == '(' || f->text[hi] == '[';
+    if (!called || !pm_builtin_doc(name, &form, &what)) {
+      pm_json_null(j);
+      return;
+    }
+    pm_buf_init(&h.text);
+    pm_buf_printf(&h.text, "```pmodel\n%s\n```\n%s", form, what);
+    put_contents(&h, j, lo, hi);
     return;
   }
   pm_buf_init(&h.text);
@@ -156,14 +205,5 @@ void pm_lsp_put_hover(PmJson *j, PmArena *scratch, const PmLspDoc *doc, PmLspPos
   if (near.kind == PM_LD_VALUE && h.s->module) put_values(&h, &near);
   if (h.n_more) pm_buf_printf(&h.text, "\n- and %d more", h.n_more);
   put_origin(&h, near.kind == PM_LD_VALUE ? &near : &first);
-  pm_json_object(j);
-  pm_json_key(j, "contents");
-  pm_json_object(j);
-  pm_json_put_str(j, "kind", "markdown");
-  pm_json_put_str(j, "value", pm_buf_str(&h.text));
-  pm_json_end_object(j);
-  pm_json_key(j, "range");
-  pm_lsp_put_range(j, f, lo, hi);
-  pm_json_end_object(j);
-  pm_buf_deinit(&h.text);
+  put_contents(&h, j, lo, hi);
 }

@@ -28,6 +28,8 @@ typedef struct Server {
 // `params` of a message; writes the result. Notifications write nothing.
 typedef RpcError (*Request)(Server *s, const PmLspJson *params, PmJson *result);
 typedef PmStatus *(*Notify)(Server *s, const PmLspJson *params);
+// The answer to a question about one position of a document.
+typedef void (*AtPlace)(PmJson *j, PmArena *scratch, const PmLspDoc *d, PmLspPos pos);
 
 static PmLspDoc *find_doc(Server *s, const PmLspJson *params) {
   const char *uri = pm_lsp_json_str(pm_lsp_json_get(pm_lsp_json_get(params, "textDocument"), "uri"));
@@ -146,30 +148,6 @@ static bool find_place(Server *s, const PmLspJson *params, PmLspDoc **out_doc, P
   return true;
 }
 
-static RpcError hover(Server *s, const PmLspJson *params, PmJson *result) {
-  PmLspDoc *d;
-  PmLspPos pos;
-  if (!find_place(s, params, &d, &pos)) return RPC_PARAMS;
-  pm_lsp_put_hover(result, &s->scratch, d, pos);
-  return RPC_NONE;
-}
-
-static RpcError definition(Server *s, const PmLspJson *params, PmJson *result) {
-  PmLspDoc *d;
-  PmLspPos pos;
-  if (!find_place(s, params, &d, &pos)) return RPC_PARAMS;
-  pm_lsp_put_definition(result, &s->scratch, d, pos);
-  return RPC_NONE;
-}
-
-static RpcError completion(Server *s, const PmLspJson *params, PmJson *result) {
-  PmLspDoc *d;
-  PmLspPos pos;
-  if (!find_place(s, params, &d, &pos)) return RPC_PARAMS;
-  pm_lsp_put_completion(result, &s->scratch, d, pos);
-  return RPC_NONE;
-}
-
 static RpcError formatting(Server *s, const PmLspJson *params, PmJson *result) {
   const PmLspDoc *d = find_doc(s, params);
   if (!d) return RPC_PARAMS;
@@ -177,21 +155,25 @@ static RpcError formatting(Server *s, const PmLspJson *params, PmJson *result) {
   return RPC_NONE;
 }
 
-static const struct {
+// One of the three is set.
+typedef struct Method {
   const char *name;
   Request request;
+  AtPlace place;
   Notify notify;
-} methods[] = {
-    {"initialize", initialize, NULL},
-    {"shutdown", shutdown_server, NULL},
-    {"exit", NULL, exit_now},
-    {"textDocument/didOpen", NULL, did_open},
-    {"textDocument/didChange", NULL, did_change},
-    {"textDocument/didClose", NULL, did_close},
-    {"textDocument/hover", hover, NULL},
-    {"textDocument/definition", definition, NULL},
-    {"textDocument/completion", completion, NULL},
-    {"textDocument/formatting", formatting, NULL},
+} Method;
+
+static const Method methods[] = {
+    {"initialize", initialize, NULL, NULL},
+    {"shutdown", shutdown_server, NULL, NULL},
+    {"exit", NULL, NULL, exit_now},
+    {"textDocument/didOpen", NULL, NULL, did_open},
+    {"textDocument/didChange", NULL, NULL, did_change},
+    {"textDocument/didClose", NULL, NULL, did_close},
+    {"textDocument/hover", NULL, pm_lsp_put_hover, NULL},
+    {"textDocument/definition", NULL, pm_lsp_put_definition, NULL},
+    {"textDocument/completion", NULL, pm_lsp_put_completion, NULL},
+    {"textDocument/formatting", formatting, NULL, NULL},
 };
 
 static const char *error_text(RpcError e) {
@@ -244,7 +226,16 @@ static PmStatus *send_error(Server *s, const PmLspJson *id, RpcError e, const ch
   return pm_lsp_write_frame(s->out, &s->answer);
 }
 
-static PmStatus *answer(Server *s, const PmLspJson *id, Request request, const PmLspJson *params) {
+static RpcError ask(Server *s, const Method *m, const PmLspJson *params, PmJson *result) {
+  PmLspDoc *d;
+  PmLspPos pos;
+  if (m->request) return m->request(s, params, result);
+  if (!find_place(s, params, &d, &pos)) return RPC_PARAMS;
+  m->place(result, &s->scratch, d, pos);
+  return RPC_NONE;
+}
+
+static PmStatus *answer(Server *s, const PmLspJson *id, const Method *m, const PmLspJson *params) {
   PmJson j;
   pm_buf_clear(&s->answer);
   pm_json_init(&j, &s->answer, false);
@@ -252,7 +243,7 @@ static PmStatus *answer(Server *s, const PmLspJson *id, Request request, const P
   pm_json_put_str(&j, "jsonrpc", "2.0");
   put_id(&j, id);
   pm_json_key(&j, "result");
-  RpcError e = request(s, params, &j);
+  RpcError e = ask(s, m, params, &j);
   if (e != RPC_NONE) return send_error(s, id, e, NULL);
   pm_json_end_object(&j);
   return pm_lsp_write_frame(s->out, &s->answer);
@@ -261,9 +252,9 @@ static PmStatus *answer(Server *s, const PmLspJson *id, Request request, const P
 static PmStatus *take_request(Server *s, const PmLspJson *id, const char *method, const PmLspJson *params) {
   if (s->shut_down) return send_error(s, id, RPC_REQUEST, "the server was shut down");
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-    if (!methods[i].request || strcmp(methods[i].name, method) != 0) continue;
+    if (methods[i].notify || strcmp(methods[i].name, method) != 0) continue;
     if (!s->initialized && methods[i].request != initialize) return send_error(s, id, RPC_NOT_INITIALIZED, NULL);
-    return answer(s, id, methods[i].request, params);
+    return answer(s, id, &methods[i], params);
   }
   return send_error(s, id, RPC_METHOD, method);
 }

@@ -200,7 +200,6 @@ PmStatus *pm_tool_program(PmTool *t, const char *path, PmProgram **out, PmModule
 PmStatus *pm_tool_check_ranks(const PmTool *t, const PmProgram *p) {
   int64_t want = t->opt.ranks, ranks = pm_program_ranks(p);
   if (want == 0 || want == ranks) return NULL;
-  if (want < 0) return PM_STATUS(PM_ERR_USAGE, "`--ranks` needs a positive number, not %" PRId64, want);
   if (p->n_mesh == 0) {
     return PM_STATUS(PM_ERR_USAGE,
                      "`--ranks %" PRId64

@@ -423,12 +423,12 @@ static const Case cases[] = {
           "  input tokens[batch, seq] in vocab\n"
           "  param w[vocab, embed] ~ normal(0.1)\n"
           "  x = w[vocab = tokens]\n"
+          "  repeat heads { x += 1; report size = max[batch, seq, embed](x) }\n"
           "  minimize mean[batch, seq, embed](x)\n"
-          "}\n"
-          "train { data = npy(\"x\") }\n",
-     "errors.pmodel:10:16: error[E0199]: `npy` data: not supported by this version\n"
-     " 10 | train { data = npy(\"x\") }\n"
-     "    |                ^^^\n"},
+          "}\n",
+     "errors.pmodel:8:33: error[E0199]: `report` inside `repeat` and blocks: not supported by this version\n"
+     " 8 |   repeat heads { x += 1; report size = max[batch, seq, embed](x) }\n"
+     "   |                                 ^^^^\n"},
     {"policy",
      HEAD "model m {\n"
           "  input tokens[batch, seq] in vocab\n"

@@ -98,10 +98,10 @@ static void layouts(void **state) {
 static void plans_are_lists_of_items(void **state) {
   (void)state;
   Text t;
-  const char *text = "mesh a = 2\n  shard x->a\n";
+  const char *text = "mesh a = 2\n  shard x->a\n  pin( \"w\" , [ x / a + b , y ] )\n";
   format(&t, text, strlen(text), true);
   assert_true(t.ok);
-  assert_string_equal(pm_buf_str(&t.out), "mesh a=2\nshard x -> a\n");
+  assert_string_equal(pm_buf_str(&t.out), "mesh a=2\nshard x -> a\npin(\"w\", [x/a+b, y])\n");
   text_free(&t);
 }
 

@@ -113,6 +113,27 @@ static void files_are_plans_too(void **state) {
   compiled_free(&c);
 }
 
+// A child's directive replaces its parent's of the same kind; of those that stand once for each axis or path, the one with
+// the same first argument.
+static void directives_are_replaced(void **state) {
+  (void)state;
+  static const char program[] =
+      "pmodel 1\naxis a = 4, b = 6\n"
+      "model m {\n  param w[a, b], v[a] ~ zeros\n  minimize sum[a, b](w * w) + sum[a](v)\n}\n"
+      "plan base {\n  mesh x=2, y=1\n  pin(\"w\", [a/x, b])\n  pin(\"v\", [a/x])\n  zero(stage=1, over=x)\n"
+      "  overlap(off)\n}\n"
+      "plan child extends base {\n  pin(\"w\", [a, b/x])\n  zero(stage=0)\n}\n";
+  static const char *const lines[] = {"mesh x=2, y=1", "pin(\"w\", [a, b/x])", "zero(stage=0)", "pin(\"v\", [a/x])",
+                                      "overlap(off)"};
+  Compiled c;
+  PmFrontendOptions o = with("child");
+  compile_plan(&c, "plan.pmodel", program, &o);
+  assert_string_equal(c.text, "");
+  assert_int_equal(c.plan.n_lines, 5);
+  for (int32_t i = 0; i < 5; i++) assert_string_equal(c.plan.lines[i].text, lines[i]);
+  compiled_free(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_plan_means_one_rank),
@@ -121,6 +142,7 @@ int main(void) {
       cmocka_unit_test(mesh_without_plan_is_ambiguous),
       cmocka_unit_test(unknown_names_have_suggestions),
       cmocka_unit_test(files_are_plans_too),
+      cmocka_unit_test(directives_are_replaced),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-# make_corpus.sh EXAMPLES OUT: graphs and run plans of small models.
+# make_corpus.sh EXAMPLES OUT: graphs and run plans of small models, and two arrays.
 set -euo pipefail
 small=(--set batch=4 --set seq=4)
 "$PMODEL" compile "$1/mlp.pmodel" -o "$2/mlp.prun" > "$2/log"
@@ -9,3 +9,6 @@ cp "$2"/*-partition.pir "$2/llama.pir"
 printf 'mesh a=2, b=2\nshard input batch -> a\nshard act batch -> b\n' > "$2/hands.pplan"
 "$PMODEL" compile "$1/mlp.pmodel" --plan "$2/hands.pplan" --text -o "$2/hands.txt" > "$2/log"
 grep -q ' permute ' "$2/hands.txt"
+# Version 1.0 with two bytes of length, version 2.0 with four.
+printf '\x93NUMPY\x01\x00\x3c\x00%-59s\n%24s' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}" "" > "$2/f4.npy"
+printf '\x93NUMPY\x02\x00\x3c\x00\x00\x00%-59s\n%16s' "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }" "" > "$2/i8.npy"

@@ -27,15 +27,17 @@ static int32_t report_at(const Model *x, const char *name) {
   return 0;
 }
 
-// Parameters away from zero, so that every term counts; indices anywhere.
+// Parameters away from zero, so that every term counts; inputs anywhere.
 static void fill(const Model *x, int32_t i) {
   const PmFn *f = pm_fn(x->m, x->m->step);
   const PmVar *var = &x->m->vars[f->param_bind[i].var];
   uint64_t key = pm_random_key(11, var->path);
   for (int64_t e = 0; e < x->in[i].n; e++) {
     double u = pm_random_uniform(key, 0, (uint64_t)e);
+    bool index = var->type.index_of != PM_NONE;
+    double input = index ? floor(u * (double)pm_axis_size(x->m, var->type.index_of)) : u;
     x->in[i].data[e] = var->role == PM_ROLE_PARAM   ? 0.4 * u - 0.2
-                       : var->role == PM_ROLE_INPUT ? floor(u * (double)pm_axis_size(x->m, var->type.index_of))
+                       : var->role == PM_ROLE_INPUT ? input
                        : var->role == PM_ROLE_STEP  ? 1
                                                     : 0;
   }
@@ -117,8 +119,19 @@ static void test_dropout(void **state) {
   check_model(PM_SOURCE_DIR "/examples/mlp_dropout.pmodel");
 }
 
+static void test_classifier(void **state) {
+  (void)state;
+  check_model(PM_SOURCE_DIR "/examples/classifier.pmodel");
+}
+
+static void test_autoencoder(void **state) {
+  (void)state;
+  check_model(PM_SOURCE_DIR "/examples/autoencoder.pmodel");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt2), cmocka_unit_test(test_llama),
-                                     cmocka_unit_test(test_dropout)};
+                                     cmocka_unit_test(test_dropout), cmocka_unit_test(test_classifier),
+                                     cmocka_unit_test(test_autoencoder)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

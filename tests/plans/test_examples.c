@@ -75,6 +75,8 @@ static const Case cases[] = {
      2,
      {MOE_SMALL, "axis.moeff=4"},
      {"batch -> data", "kvheads, ff, moeff -> tensor"}},
+    {"classifier", "data=2,tensor=2", 1, {NULL}, {"batch -> data", "byte, ff, class -> tensor"}},
+    {"autoencoder", "data=2,tensor=2", 2, {NULL}, {"batch -> data", "hidden -> tensor"}},
     {"mlp_dropout", "data=2,tensor=2", 3, {NULL}, {"batch -> data", "hidden, vocab -> tensor", "act seq -> tensor"}},
 };
 

@@ -22,6 +22,15 @@ static void both_forms_round_trip(void **state) {
     PmProgram *p = fixture_model(&arena, meshes[i][0], meshes[i][1]);
     p->plan = i ? "a \"quoted\" \\ plan \xc3\xa9" : NULL;
     p->data = (PmProgData){.format = "bytes", .n_files = 1, .files = (const char *[]){"a*.txt"}, .x = 1, .y = 2};
+    if (i % 2 == 1) {
+      PmProgFeed *feeds = PM_NEW_N(&arena, PmProgFeed, 2);
+      feeds[0] = (PmProgFeed){1, 0, 1};
+      feeds[1] = (PmProgFeed){2, 0, 1};
+      p->data.format = "npy";
+      p->data.x = p->data.y = -1;
+      p->data.n_feeds = 2;
+      p->data.feeds = feeds;
+    }
     p->seed = UINT64_MAX;
     p->kernels[4].instrs[1].number = -0.0;
     PmBuf binary = {0}, text = {0}, binary2 = {0}, text2 = {0}, binary3 = {0};

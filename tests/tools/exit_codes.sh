@@ -21,7 +21,12 @@ expect 2 train "$mlp" --ranks 2
 says err 'needs a plan'
 expect 2 train "$mlp" --plan dp2 --ranks 4
 says err 'mesh data=2, which has 2 ranks'
-expect 2 train "$mlp" --steps=-1
+for count in --steps=-1 --steps=0 --ranks=0 --threads=0; do
+  expect 2 train "$mlp" $count
+  says err "\`${count%=*}\` needs a number above 0, not \`${count#*=}\`"
+done
+expect 2 verify "$mlp" --steps 0
+expect 2 compile "$mlp" --steps 0 -o x.prun
 expect 2 explain E9999
 silent out
 
@@ -32,6 +37,9 @@ expect 3 compile "$mlp" -o nosuch/x.prun
 says err 'cannot write'
 expect 3 train "$mlp" --steps 2 --data nosuch.bin
 says err 'nosuch.bin'
+expect 3 check "$mlp" --plan nosuch.pplan
+says err 'cannot open nosuch.pplan'
+if grep -q E0401 err; then complain "a missing plan is no error of the program: $(cat err)"; fi
 
 # 1: the input is wrong; the diagnostic stands on stderr once, and nothing on stdout
 cat >bad.pmodel <<'END'
@@ -100,6 +108,7 @@ body='model m {
   echo 'train { optimizer = sgd(); lr = constant(1e-2); steps = 2 }'; } >chain.pmodel
 expect 4 check chain.pmodel
 says err 'memory limit'
+says err '^pmodel: note: (pass `[a-z]+`|chain.pmodel:[0-9]+:[0-9]+) needs more memory'
 { echo "$model"; echo 'block b0(x) { return x }'
   for i in $(seq 15000); do echo "block b$i(x) { sub s = b$((i - 1))"; echo '  return s(x) }'; done
   echo "$body  sub s = b15000"; echo '  minimize mean[b, d](s(x * w))'; echo '}'; } >blocks.pmodel

@@ -9,7 +9,7 @@ syn keyword pmodelStatement extends param state input in sub repeat return minim
 syn keyword pmodelStatement shard
 syn keyword pmodelWordOperator or and not
 syn keyword pmodelBuiltin abs cast_like ceil combine cos dispatch dot dot_like dropout erf exp f32
-syn keyword pmodelBuiltin floor log max mean merge min onehot outer pos random rename rsqrt sign sin
+syn keyword pmodelBuiltin floor log max mean merge min onehot outer pos rename rsqrt sign sin
 syn keyword pmodelBuiltin split sqrt stack sum tanh topk where
 syn keyword pmodelConstant true false none
 syn match pmodelNumber /\v<\d+(\.\d+)?([eE][+-]?\d+)?>/
