@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/fuzz/run.sh BUILD SECONDS NAME...: runs fuzzer_NAME of a build with -DPM_FUZZ=ON, all at once, each in
-# BUILD/fuzz/NAME from the inputs that its test has; ends when the last has. A crash, 10 seconds or 1 GiB is a failure.
+# BUILD/fuzz/NAME from the inputs that its test has; ends when the last has. A crash, 10 seconds (PM_FUZZ_TIMEOUT, for a
+# machine that is busy) or 1 GiB is a failure.
 set -euo pipefail
 build=$(cd "$1" && pwd) seconds=$2
 shift 2
@@ -23,7 +24,7 @@ for name in "$@"; do
     pir | prun) PMODEL="$build/bin/pmodel" bash "$source/tests/fuzz/make_corpus.sh" "$source/examples" "$work/seeds" ;;
   esac
   if [ -d "$source/tests/fuzz/corpus/$name" ]; then take "$work/seeds" "$source/tests/fuzz/corpus/$name"/*; fi
-  (cd "$work" && exec nice -n 19 "$build/bin/fuzzer_$name" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=10 \
+  (cd "$work" && exec nice -n 19 "$build/bin/fuzzer_$name" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout="${PM_FUZZ_TIMEOUT:-10}" \
     -dict=dict -max_len=16384 -print_final_stats=1 corpus seeds > log 2>&1) &
   pids+=($!)
 done

@@ -310,7 +310,7 @@ static bool make_local(Gen *g, Scope *s, Axes want, int depth) {
       if (!(want & A(EMBED))) return false;
       gen_put(g, "merge[%s -> embed](split[embed -> lo, hi](", gen_chance(g, 50) ? "lo, hi" : "hi, lo");
       gen_expr(g, s, want, depth - 1);
-      gen_put(g, ", %s))", gen_chance(g, 50) ? "lo=2" : "hi=2");
+      gen_put(g, ", %s))", gen_chance(g, 50) ? "lo=2" : "hi=embed / 2");
       return true;
   }
 }
