@@ -52,10 +52,10 @@ void gen_names(Gen *g, Axes axes) {
 }
 
 static void put_axes(Gen *g) {
-  gen_put(g, "axis batch = %u, seq = %u, kv = seq, vocab = %u\n", 2 + 2 * gen_below(g, 2), 2 + gen_below(g, 2),
-          3 + gen_below(g, 3));
+  gen_put(g, "axis batch = %u, seq = %u, kv = seq, vocab = %u\n", 2 + 2 * gen_below(g, 2),
+          g->planned ? 4 : 2 + gen_below(g, 2), 3 + gen_below(g, 3));
   gen_put(g, "axis heads = 2, hdim = %u, embed = heads * hdim, ff = %s\n", 2 + 2 * gen_below(g, 2),
-          gen_chance(g, 50) ? "embed / 2" : "heads + 1");
+          g->planned || gen_chance(g, 50) ? "embed / 2" : "heads + 1");
   gen_put(g, "axis expert = %u, choice = 2, slot = ", 3 + gen_below(g, 2));
   if (g->ragged) {
     gen_put(g, "ragged\n");
@@ -116,22 +116,21 @@ static bool put_policy(Gen *g) {
   return f16;
 }
 
-static bool put_plan(Gen *g) {
+static void put_plan(Gen *g) {
   static const char *const rules[] = {"shard batch -> data",          "shard heads, ff -> tensor",
                                       "shard param embed -> tensor",   "shard act seq -> data + tensor",
-                                      "shard vocab in \"w*\" -> none", "shard state heads -> tensor + data",
-                                      "shard input batch -> data",     "pin(\"w*\", [heads/tensor])",
+                                      "shard vocab in \"w*\" -> none", "shard state heads -> tensor",
+                                      "shard input batch -> data",
                                       "zero(stage=1, over=data)",      "overlap(off)"};
-  if (!gen_chance(g, 50)) return false;
   bool child = gen_chance(g, 40);
   if (child) gen_put(g, "plan base { mesh data=1, tensor=1\n  shard batch -> data\n}\n");
   gen_put(g, "plan p0%s {\n  mesh data=%u, tensor=%u\n", child ? " extends base" : "", 1 + gen_below(g, 2),
           1 + gen_below(g, 2));
-  for (int i = 0; i < 10; i++) {
-    if (gen_chance(g, 30)) gen_put(g, "  %s\n", rules[i]);
+  if (g->pinned[0] && gen_chance(g, 50)) gen_put(g, "  pin(\"%s\", [heads/tensor])\n", g->pinned);
+  for (int i = 0; i < 9; i++) {
+    if (gen_chance(g, 40)) gen_put(g, "  %s\n", rules[i]);
   }
   gen_put(g, "}\n");
-  return true;
 }
 
 void gen_program(uint64_t seed, PmBuf *out, bool *out_plan) {
@@ -139,6 +138,7 @@ void gen_program(uint64_t seed, PmBuf *out, bool *out_plan) {
   g.ragged = gen_chance(&g, 20);
   bool has_policy = gen_chance(&g, 30);
   g.mixed = has_policy;
+  g.planned = gen_chance(&g, 50);
   gen_put(&g, "# program %llu\npmodel 1\nimport \"std\"\n", (unsigned long long)seed);
   put_axes(&g);
   for (uint32_t n = gen_below(&g, 3); n > 0; n--) gen_pointwise(&g);
@@ -149,5 +149,6 @@ void gen_program(uint64_t seed, PmBuf *out, bool *out_plan) {
   gen_model(&g);
   bool f16 = has_policy && put_policy(&g);
   put_train(&g, f16);
-  *out_plan = put_plan(&g);
+  if (g.planned) put_plan(&g);
+  *out_plan = g.planned;
 }

@@ -6,6 +6,14 @@
 
 static const Axes data_axes = A(BATCH) | A(SEQ) | A(EMBED) | A(HEADS) | A(HDIM) | A(FF) | A(VOCAB) | A(EXPERT);
 
+// Sets that functions of the library want, which chance seldom brings together.
+static Axes usual(Gen *g, Axes axes) {
+  static const Axes sets[] = {A(BATCH) | A(SEQ),           A(BATCH) | A(SEQ) | A(EMBED), A(BATCH) | A(SEQ) | A(VOCAB),
+                              A(SEQ) | A(HEADS) | A(HDIM), A(EMBED) | A(FF),             A(EMBED) | A(HEADS) | A(HDIM),
+                              A(VOCAB) | A(EMBED),         A(BATCH) | A(SEQ) | A(EXPERT)};
+  return gen_chance(g, 50) ? sets[gen_below(g, 8)] & axes : gen_some_of(g, axes, 3);
+}
+
 static Val *add_val(Gen *g, Scope *s, const char *prefix, Axes axes, int index_of) {
   if (s->n_vals >= MAX_VALS) return NULL;
   Val *v = &s->vals[s->n_vals++];
@@ -37,10 +45,11 @@ static void declare(Gen *g, Scope *s, const char *word, const char *prefix, Axes
   indent(g, s);
   gen_put(g, "%s ", word);
   for (uint32_t i = 0; i < n; i++) {
-    Axes own = gen_some_of(g, axes, 3);
+    Axes own = usual(g, axes);
     Val *v = add_val(g, s, prefix, own ? own : axes & (~axes + 1), -1);
     if (!v) return;
     v->fixed = true;
+    if (s->in_model && s->n_repeats == 0 && (v->axes & A(HEADS))) memcpy(g->pinned, v->name, sizeof g->pinned);
     gen_put(g, "%s%s[", i ? ", " : "", v->name);
     gen_names(g, v->axes);
     gen_put(g, "]");
@@ -68,7 +77,7 @@ static void declare_subs(Gen *g, Scope *s, Axes axes) {
   }
 }
 
-static Axes some_want(Gen *g, const Scope *s) { return gen_some_of(g, gen_cover(s), 3); }
+static Axes some_want(Gen *g, const Scope *s) { return usual(g, gen_cover(s)); }
 
 // Assigned names keep the state of what they are: carried ones their axes, others may change them.
 static Val *assignable(Gen *g, Scope *s) {
@@ -365,7 +374,7 @@ static void inputs(Gen *g, Scope *s) {
       {"tokens", A(BATCH) | A(SEQ), VOCAB}, {"targets", A(BATCH) | A(SEQ), VOCAB}, {"label", A(BATCH), EXPERT},
       {"data", A(BATCH) | A(SEQ) | A(EMBED), -1}, {"mask", A(SEQ) | A(HEADS), -1}};
   for (int i = 0; i < 5; i++) {
-    if (i > 1 && gen_chance(g, 50)) continue;
+    if (i > 1 && gen_chance(g, 40)) continue;
     gen_put(g, "  input %s[", all[i].text);
     if (i < 2) {
       gen_put(g, "batch, seq");
@@ -385,6 +394,7 @@ void gen_model(Gen *g) {
   gen_put(g, "model m {\n");
   inputs(g, &s);
   declare(g, &s, "param", "w", A(VOCAB) | A(EMBED));
+  declare(g, &s, "param", "w", A(BATCH) | A(SEQ) | A(HEADS) | A(HDIM));
   declare(g, &s, "param", "w", data_axes);
   if (gen_chance(g, 50)) declare(g, &s, "param", "w", data_axes);
   declare_subs(g, &s, gen_cover(&s));
@@ -404,6 +414,11 @@ void gen_model(Gen *g) {
     gen_put(g, "(");
     gen_expr(g, &s, all, 3);
     gen_put(g, ")");
+  }
+  if (covers(&s, A(BATCH) | A(SEQ) | A(VOCAB)) && gen_chance(g, 50)) {
+    gen_put(g, " + mean[batch, seq](xent[vocab](");
+    gen_expr(g, &s, A(BATCH) | A(SEQ) | A(VOCAB), 2);
+    gen_put(g, gen_chance(g, 50) ? ", targets), where=targets >= 0)" : ", targets, smoothing=0.1))");
   }
   // What the last statements made counts in the loss.
   for (int i = s.n_vals - 1, left = 4; i >= 0 && left > 0; i--) {

@@ -481,7 +481,7 @@ void gen_expr(Gen *g, Scope *s, Axes want, int depth) {
       make_unary,   make_unary,  make_guarded, make_binary, make_binary,  make_scaled, make_between,
       make_where,   make_reduce, make_reduce,  make_dot,    make_dot,     make_outer,  make_local,
       make_view,    make_view,   make_select,  make_lookup, make_lookup,  make_onehot, make_softmax,
-      make_rope,    make_attention, make_xent, make_cast,   make_dropout, make_call,   make_call,
+      make_rope,    make_attention, make_attention, make_xent, make_xent, make_lookup, make_onehot, make_cast,   make_dropout, make_call,   make_call,
       make_norm,    make_norm};
   for (int tries = 0; depth > 0 && tries < 6; tries++) {
     if (makers[gen_below(g, sizeof makers / sizeof *makers)](g, s, want, depth)) return;

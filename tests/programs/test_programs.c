@@ -1,6 +1,6 @@
 // Random programs over the grammar. Each is checked, under two layouts; laid out by `fmt`, once and twice, it stays the
 // same program; its graph reads back from its text at each stage; simplifying changes no bit of what it computes; and
-// the step's gradients are those of the loss. PM_TEST_SEED=n runs one seed alone and PM_TEST_SEEDS=n the first n;
+// the step's gradients are those of the loss, on one rank and on the ranks of its plan. PM_TEST_SEED=n runs one seed alone and PM_TEST_SEEDS=n the first n;
 // PM_TEST_PRINT=1 prints the programs.
 #include <math.h>
 #include <stdio.h>
@@ -269,6 +269,36 @@ static void check_gradients(Model *x, Model *plain, const char *text, uint64_t s
   }
 }
 
+// Partitioned by its plan and run on all ranks in lockstep, the step gives the loss and the gradients that it gave on
+// one. States and parameters are left out: an optimizer may take the sign of what is zero but for rounding.
+static void check_plan(Model *x, const char *text) {
+  const PmFn *f = pm_fn(x->m, x->m->step);
+  int32_t n_in = f->n_params, n_out = f->n_results;
+  PmTensor *whole = x->in, *want = run(x, &x->arena, x->m->step, PM_INTERP_F64);
+  run_passes(x, text, "place,partition,simplify");
+  check_round_trip(x, text, "partition");
+  f = pm_fn(x->m, x->m->step);
+  assert_int_equal(f->n_params, n_in);
+  assert_int_equal(f->n_results, n_out);
+  x->in = PM_NEW_N(&x->arena, PmTensor, n_in + 1);
+  for (int32_t i = 0; i < n_in; i++) {
+    x->in[i] = pm_tensor_new(&x->arena, x->m, &f->values[i].type);
+    pm_tensor_scatter(x->m, whole[i].data, &x->in[i]);
+  }
+  PmTensor *got = run(x, &x->arena, x->m->step, PM_INTERP_F64);
+  for (int32_t i = 0; i < n_out; i++) {
+    const char *report = f->result_bind[i].report;
+    if (!report || (strcmp(report, "loss") != 0 && strncmp(report, "d(", 2) != 0)) continue;
+    double *all = PM_NEW_N(&x->arena, double, want[i].n), largest = 1e-3;
+    pm_tensor_gather(x->m, &got[i], all);
+    for (int64_t e = 0; e < want[i].n; e++) largest = fmax(largest, fabs(want[i].data[e]));
+    for (int64_t e = 0; e < want[i].n; e++) {
+      if (fabs(all[e] - want[i].data[e]) <= 1e-9 * largest) continue;
+      fail_msg("%s is %.12g on the plan, not %.12g:\n%s", report, all[e], want[i].data[e], text);
+    }
+  }
+}
+
 static void check_program(uint64_t seed, Count *count) {
   PmBuf text, graph;
   bool has_plan;
@@ -290,6 +320,7 @@ static void check_program(uint64_t seed, Count *count) {
   run_passes(&x, program, "simplify");
   check_round_trip(&x, program, "simplify");
   check_gradients(&x, &plain, program, seed, count);
+  if (has_plan) check_plan(&x, program);
   model_free(&x);
   model_free(&plain);
   pm_buf_deinit(&text);
