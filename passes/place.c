@@ -50,7 +50,7 @@ typedef struct Place {
   int32_t n_members, cap_members;
   Group *groups;
   int32_t n_groups, cap_groups;
-  Lists groups_of;         // by slot: the groups that it is in
+  Lists groups_of;          // by slot: the groups that it is in
   uint64_t *forward, *any;  // bits: groups that a look forward, or in all directions, may still move
 } Place;
 
@@ -254,8 +254,7 @@ static void list_groups(Place *p) {
   for (int32_t i = 0; i < p->n_members; i++) l->first[p->members[i].slot + 2]++;
   for (int32_t s = 2; s < p->tree.n_slots + 2; s++) l->first[s] += l->first[s - 1];
   for (int32_t g = 0; g < p->n_groups; g++) {
-    for (int32_t i = 0; i < p->groups[g].n; i++)
-      l->items[l->first[p->members[p->groups[g].first + i].slot + 1]++] = g;
+    for (int32_t i = 0; i < p->groups[g].n; i++) l->items[l->first[p->members[p->groups[g].first + i].slot + 1]++] = g;
   }
   p->forward = PM_NEW_N(&p->scratch, uint64_t, n_words(p));
   p->any = PM_NEW_N(&p->scratch, uint64_t, n_words(p));

@@ -47,7 +47,8 @@ static PmStatus *compile(PmArena *arena, const char *plan) {
   PmDiags *diags = pm_diags_new(arena, &sources);
   PmFrontendOptions options = {.plan = plan, .seed = -1};
   PmModule *m = NULL;
-  PM_TRY(pm_frontend_compile_text(arena, &names, &sources, diags, "plan.pmodel", model, sizeof model - 1, &options, &m));
+  PM_TRY(
+      pm_frontend_compile_text(arena, &names, &sources, diags, "plan.pmodel", model, sizeof model - 1, &options, &m));
   PmPassCtx ctx = {.diags = diags, .sources = &sources, .verify = true};
   PM_TRY(pm_passes_run(&ctx, m, PM_DEFAULT_PASSES));
   PmProgram *program = NULL;

@@ -7,9 +7,8 @@
 
 #include "base/philox.h"
 
-static const char *const axis_names[N_AXES] = {"batch", "seq",    "kv",     "embed", "heads", "hdim",
-                                               "ff",    "vocab",  "expert", "choice", "slot", "layer",
-                                               "depth", "fa",     "fb",     "bd"};
+static const char *const axis_names[N_AXES] = {"batch",  "seq",    "kv",   "embed", "heads", "hdim", "ff", "vocab",
+                                               "expert", "choice", "slot", "layer", "depth", "fa",   "fb", "bd"};
 
 uint32_t gen_below(Gen *g, uint32_t n) { return pm_random_u32(g->key, 0, g->at++) % n; }
 bool gen_chance(Gen *g, uint32_t percent) { return gen_below(g, 100) < percent; }
@@ -71,8 +70,9 @@ static void put_axes(Gen *g) {
 }
 
 static const char *optimizer(Gen *g) {
-  static const char *const known[] = {"sgd()", "sgd(decay=0.01)", "momentum(beta=0.8)", "adamw(b2=0.95, decay=0.1)",
-                                      "adamw(eps=1e-6)", "lion(decay=0.1)"};
+  static const char *const known[] = {
+      "sgd()",           "sgd(decay=0.01)", "momentum(beta=0.8)", "adamw(b2=0.95, decay=0.1)",
+      "adamw(eps=1e-6)", "lion(decay=0.1)"};
   uint32_t at = gen_below(g, 7);
   if (at < 6) return known[at];
   gen_put(g, "optimizer own(beta=0.9, decay=0.0) {\n  state a, b ~ zeros\n  a = beta * a + grad\n");
@@ -82,9 +82,12 @@ static const char *optimizer(Gen *g) {
 }
 
 static void put_train(Gen *g, bool f16) {
-  static const char *const rates[] = {"1e-3", "constant(1e-2)", "warmup_linear(peak=1e-3, warmup=2)",
+  static const char *const rates[] = {"1e-3",
+                                      "constant(1e-2)",
+                                      "warmup_linear(peak=1e-3, warmup=2)",
                                       "warmup_cosine(peak=1e-3, warmup=3, final=1e-5)",
-                                      "wsd(peak=1e-3, warmup=2, cool=4)", "1e-3 / step ** 0.5",
+                                      "wsd(peak=1e-3, warmup=2, cool=4)",
+                                      "1e-3 / step ** 0.5",
                                       "1e-2 * min(step / 4, 1) * (1 - step / (2 * steps))"};
   const char *name = optimizer(g);
   gen_put(g, "train {\n  optimizer = %s\n  lr = %s\n  steps = %u\n  seed = %u\n", name, rates[gen_below(g, 7)],
@@ -117,11 +120,15 @@ static bool put_policy(Gen *g) {
 }
 
 static void put_plan(Gen *g) {
-  static const char *const rules[] = {"shard batch -> data",          "shard heads, ff -> tensor",
-                                      "shard param embed -> tensor",   "shard act seq -> data + tensor",
-                                      "shard vocab in \"w*\" -> none", "shard state heads -> tensor",
+  static const char *const rules[] = {"shard batch -> data",
+                                      "shard heads, ff -> tensor",
+                                      "shard param embed -> tensor",
+                                      "shard act seq -> data + tensor",
+                                      "shard vocab in \"w*\" -> none",
+                                      "shard state heads -> tensor",
                                       "shard input batch -> data",
-                                      "zero(stage=1, over=data)",      "overlap(off)"};
+                                      "zero(stage=1, over=data)",
+                                      "overlap(off)"};
   bool child = gen_chance(g, 40);
   if (child) gen_put(g, "plan base { mesh data=1, tensor=1\n  shard batch -> data\n}\n");
   gen_put(g, "plan p0%s {\n  mesh data=%u, tensor=%u\n", child ? " extends base" : "", 1 + gen_below(g, 2),

@@ -78,7 +78,7 @@ void gen_program(uint64_t seed, PmBuf *out, bool *out_plan);
 // gen_expr.c
 void gen_number(Gen *g);
 void gen_expr(Gen *g, Scope *s, Axes want, int depth);  // floats over exactly `want`, which the scope covers
-Axes gen_cover(const Scope *s);                          // the axes of the scope's floats
+Axes gen_cover(const Scope *s);                         // the axes of the scope's floats
 
 // gen_block.c
 void gen_pointwise(Gen *g);

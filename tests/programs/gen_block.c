@@ -8,9 +8,9 @@ static const Axes data_axes = A(BATCH) | A(SEQ) | A(EMBED) | A(HEADS) | A(HDIM) 
 
 // Sets that functions of the library want, which chance seldom brings together.
 static Axes usual(Gen *g, Axes axes) {
-  static const Axes sets[] = {A(BATCH) | A(SEQ),           A(BATCH) | A(SEQ) | A(EMBED), A(BATCH) | A(SEQ) | A(VOCAB),
-                              A(SEQ) | A(HEADS) | A(HDIM), A(EMBED) | A(FF),             A(EMBED) | A(HEADS) | A(HDIM),
-                              A(VOCAB) | A(EMBED),         A(BATCH) | A(SEQ) | A(EXPERT)};
+  static const Axes sets[] = {
+      A(BATCH) | A(SEQ), A(BATCH) | A(SEQ) | A(EMBED),  A(BATCH) | A(SEQ) | A(VOCAB), A(SEQ) | A(HEADS) | A(HDIM),
+      A(EMBED) | A(FF),  A(EMBED) | A(HEADS) | A(HDIM), A(VOCAB) | A(EMBED),          A(BATCH) | A(SEQ) | A(EXPERT)};
   return gen_chance(g, 50) ? sets[gen_below(g, 8)] & axes : gen_some_of(g, axes, 3);
 }
 
@@ -35,7 +35,8 @@ static void typed(Gen *g, const Val *v) {
 }
 
 static void init(Gen *g) {
-  static const char *const texts[] = {"normal(0.5)", "uniform(0.4)", "zeros", "ones", "0.25", "normal(1 / embed ** 0.5)"};
+  static const char *const texts[] = {"normal(0.5)", "uniform(0.4)", "zeros",
+                                      "ones",        "0.25",         "normal(1 / embed ** 0.5)"};
   gen_put(g, " ~ %s\n", texts[gen_below(g, 6)]);
 }
 
@@ -122,9 +123,7 @@ static void stmt_again(Gen *g, Scope *s, Val *v) {
   v->axes = want;
 }
 
-static Axes bound(Axes axes, int formal) {
-  return (axes & A(BD)) && formal >= 0 ? (axes & ~A(BD)) | A(formal) : axes;
-}
+static Axes bound(Axes axes, int formal) { return (axes & A(BD)) && formal >= 0 ? (axes & ~A(BD)) | A(formal) : axes; }
 
 static bool covers(const Scope *s, Axes axes) { return !(axes & ~gen_cover(s)); }
 
@@ -203,8 +202,12 @@ static bool stmt_routing(Gen *g, Scope *s) {
   indent(g, s);
   Axes out = rest | rows;
   gen_put(g, "v%d = sum[choice](combine[slot](h%d, i%d) * v%d)\n", n + 1, n + 1, n, n);
-  const struct { const char *prefix; int at; Axes axes; int of; } made[] = {
-      {"v", n, rest | A(CHOICE), -1}, {"i", n, rest | A(CHOICE), EXPERT}, {"v", n + 1, out, -1}};
+  const struct {
+    const char *prefix;
+    int at;
+    Axes axes;
+    int of;
+  } made[] = {{"v", n, rest | A(CHOICE), -1}, {"i", n, rest | A(CHOICE), EXPERT}, {"v", n + 1, out, -1}};
   for (int i = 0; i < 3; i++) {
     Val *v = &s->vals[s->n_vals++];
     *v = (Val){.axes = made[i].axes, .index_of = made[i].of};
@@ -300,7 +303,7 @@ static bool states(Gen *g, Scope *s, Axes axes) {
 
 void gen_pointwise(Gen *g) {
   static const char *const forms[] = {"0.5 * x * tanh(x)", "x / (1 + x * x)", "where(abs(x) < k, x, k * x)",
-                                      "max(x, k * x)", "sin(x + k) ** 2", "-x ** 2 + (-x) * k"};
+                                      "max(x, k * x)",     "sin(x + k) ** 2", "-x ** 2 + (-x) * k"};
   gen_put(g, "fn pw%d(x, k=0.3) = %s\n", g->n_pointwise++, forms[gen_below(g, 6)]);
 }
 
@@ -370,9 +373,15 @@ void gen_block(Gen *g) {
 }
 
 static void inputs(Gen *g, Scope *s) {
-  static const struct { const char *text; Axes axes; int of; } all[] = {
-      {"tokens", A(BATCH) | A(SEQ), VOCAB}, {"targets", A(BATCH) | A(SEQ), VOCAB}, {"label", A(BATCH), EXPERT},
-      {"data", A(BATCH) | A(SEQ) | A(EMBED), -1}, {"mask", A(SEQ) | A(HEADS), -1}};
+  static const struct {
+    const char *text;
+    Axes axes;
+    int of;
+  } all[] = {{"tokens", A(BATCH) | A(SEQ), VOCAB},
+             {"targets", A(BATCH) | A(SEQ), VOCAB},
+             {"label", A(BATCH), EXPERT},
+             {"data", A(BATCH) | A(SEQ) | A(EMBED), -1},
+             {"mask", A(SEQ) | A(HEADS), -1}};
   for (int i = 0; i < 5; i++) {
     if (i > 1 && gen_chance(g, 40)) continue;
     gen_put(g, "  input %s[", all[i].text);
@@ -381,8 +390,10 @@ static void inputs(Gen *g, Scope *s) {
     } else {
       gen_names(g, all[i].axes);
     }
-    if (all[i].of >= 0) gen_put(g, "] in %s\n", gen_axis(all[i].of));
-    else gen_put(g, "]: f32\n");
+    if (all[i].of >= 0)
+      gen_put(g, "] in %s\n", gen_axis(all[i].of));
+    else
+      gen_put(g, "]: f32\n");
     Val *v = &s->vals[s->n_vals++];
     *v = (Val){.axes = all[i].axes, .index_of = all[i].of, .fixed = true};
     snprintf(v->name, sizeof v->name, "%s", all[i].text);

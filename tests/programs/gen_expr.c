@@ -88,8 +88,10 @@ static void exact(Gen *g, Axes axes) {
     for (const char *f = forms[at]; *f; f++) {
       if (f[0] == '%' && f[1] == 's') gen_put(g, "%s", name);
       if (f[0] == '%' && f[1] == '%') gen_put(g, "%%");
-      if (f[0] == '%') f++;
-      else gen_put(g, "%c", *f);
+      if (f[0] == '%')
+        f++;
+      else
+        gen_put(g, "%c", *f);
     }
     gen_put(g, ")");
   }
@@ -160,10 +162,18 @@ static bool make_unary(Gen *g, Scope *s, Axes want, int depth) {
 
 // Functions whose operands are kept where they are smooth.
 static bool make_guarded(Gen *g, Scope *s, Axes want, int depth) {
-  static const char *const forms[] = {"exp(0.5 * tanh(%))", "log(1.5 + sin(%))",    "sqrt(1.25 + cos(%))",
-                                      "rsqrt(1 + % ** 2)",  "(1.5 + sin(%)) ** 0.7", "tanh(%) ** 3",
-                                      "-%",                 "-sin(%) ** 2",          "floor(3 * sin(%)) * 0.1",
-                                      "ceil(2 * tanh(%)) * 0.1", "sign(%) * 0.3",    "(2 + tanh(%)) ** -0.5"};
+  static const char *const forms[] = {"exp(0.5 * tanh(%))",
+                                      "log(1.5 + sin(%))",
+                                      "sqrt(1.25 + cos(%))",
+                                      "rsqrt(1 + % ** 2)",
+                                      "(1.5 + sin(%)) ** 0.7",
+                                      "tanh(%) ** 3",
+                                      "-%",
+                                      "-sin(%) ** 2",
+                                      "floor(3 * sin(%)) * 0.1",
+                                      "ceil(2 * tanh(%)) * 0.1",
+                                      "sign(%) * 0.3",
+                                      "(2 + tanh(%)) ** -0.5"};
   for (const char *f = forms[gen_below(g, sizeof forms / sizeof *forms)]; *f; f++) {
     if (*f == '%') {
       operand(g, s, want, depth - 1);
@@ -478,11 +488,11 @@ static bool make_norm(Gen *g, Scope *s, Axes want, int depth) {
 
 void gen_expr(Gen *g, Scope *s, Axes want, int depth) {
   static bool (*const makers[])(Gen *, Scope *, Axes, int) = {
-      make_unary,   make_unary,  make_guarded, make_binary, make_binary,  make_scaled, make_between,
-      make_where,   make_reduce, make_reduce,  make_dot,    make_dot,     make_outer,  make_local,
-      make_view,    make_view,   make_select,  make_lookup, make_lookup,  make_onehot, make_softmax,
-      make_rope,    make_attention, make_attention, make_xent, make_xent, make_lookup, make_onehot, make_cast,   make_dropout, make_call,   make_call,
-      make_norm,    make_norm};
+      make_unary, make_unary,     make_guarded,   make_binary, make_binary, make_scaled, make_between,
+      make_where, make_reduce,    make_reduce,    make_dot,    make_dot,    make_outer,  make_local,
+      make_view,  make_view,      make_select,    make_lookup, make_lookup, make_onehot, make_softmax,
+      make_rope,  make_attention, make_attention, make_xent,   make_xent,   make_lookup, make_onehot,
+      make_cast,  make_dropout,   make_call,      make_call,   make_norm,   make_norm};
   for (int tries = 0; depth > 0 && tries < 6; tries++) {
     if (makers[gen_below(g, sizeof makers / sizeof *makers)](g, s, want, depth)) return;
   }

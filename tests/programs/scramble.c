@@ -1,5 +1,5 @@
-// A program under another layout. Its lines end statements, so that only there a `;` may stand instead; inside round and
-// square brackets, and behind operators, any white space is as good as another.
+// A program under another layout. Its lines end statements, so that only there a `;` may stand instead; inside round
+// and square brackets, and behind operators, any white space is as good as another.
 #include <ctype.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 typedef struct Scramble {
   uint64_t key, at;
   PmBuf *out;
-  int depth;       // of round and square brackets
-  char last;       // of the token before
+  int depth;  // of round and square brackets
+  char last;  // of the token before
   bool was_word;
 } Scramble;
 

@@ -1,7 +1,7 @@
 // Random programs over the grammar. Each is checked, under two layouts; laid out by `fmt`, once and twice, it stays the
 // same program; its graph reads back from its text at each stage; simplifying changes no bit of what it computes; and
-// the step's gradients are those of the loss, on one rank and on the ranks of its plan. PM_TEST_SEED=n runs one seed alone and PM_TEST_SEEDS=n the first n;
-// PM_TEST_PRINT=1 prints the programs.
+// the step's gradients are those of the loss, on one rank and on the ranks of its plan. PM_TEST_SEED=n runs one seed
+// alone and PM_TEST_SEEDS=n the first n; PM_TEST_PRINT=1 prints the programs.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +126,8 @@ static void check_layouts(uint64_t seed, const char *text, bool has_plan, const 
       const char *a = pm_buf_str(want), *b = pm_buf_str(&graph);
       size_t at = 0;
       while (a[at] == b[at]) at++;
-      for (; at > 0 && a[at - 1] != '\n'; at--) {}
+      for (; at > 0 && a[at - 1] != '\n'; at--) {
+      }
       fail_msg("another layout is another program:\n%.200s\n%.200s\n%s", a + at, b + at, pm_buf_str(all[i]));
     }
     model_free(&x);
@@ -251,8 +252,10 @@ static void check_gradients(Model *x, Model *plain, const char *text, uint64_t s
   fill(x, x->m->step, seed);
   fill(plain, plain->m->model, seed);
   PmTensor *out = run(x, &x->arena, x->m->step, PM_INTERP_F64);
-  double loss = out[report_at(x, "loss")].data[0], own = run(plain, &plain->arena, plain->m->model, PM_INTERP_F64)[0].data[0];
-  if (!(fabs(loss - own) <= 1e-12 * fmax(1, fabs(own)))) fail_msg("the step's loss is %.17g, not %.17g:\n%s", loss, own, text);
+  double loss = out[report_at(x, "loss")].data[0],
+         own = run(plain, &plain->arena, plain->m->model, PM_INTERP_F64)[0].data[0];
+  if (!(fabs(loss - own) <= 1e-12 * fmax(1, fabs(own))))
+    fail_msg("the step's loss is %.17g, not %.17g:\n%s", loss, own, text);
   for (int32_t i = 0; i < f->n_params; i++) {
     const PmVar *var = &plain->m->vars[f->param_bind[i].var];
     if (var->role != PM_ROLE_PARAM) continue;
