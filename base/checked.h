@@ -16,6 +16,8 @@ bool pm_align_i64(int64_t v, int64_t align, int64_t *out);
 // Limits of DESIGN "Errors, limits, safety".
 #define PM_MAX_FILE_BYTES (4 << 20)
 #define PM_MAX_NESTING 256
+#define PM_MAX_NAME 256     // characters
+#define PM_MAX_STRING 4096  // characters
 #define PM_MAX_IMPORT_DEPTH 16
 #define PM_MAX_AXES 65536
 #define PM_MAX_RANK 12

@@ -201,9 +201,10 @@ static void exec_report(PmLower *lw, const PmStmt *s) {
     return;
   }
   PmName name = s->names.items[0];
+  const char *loss = pm_intern(lw->names, "loss");
   for (int32_t i = 0; i <= lw->n_reports; i++) {
-    const char *taken = i < lw->n_reports ? lw->report_names[i] : "loss";
-    if (strcmp(taken, name.text) != 0) continue;
+    const char *taken = i < lw->n_reports ? lw->report_names[i] : loss;
+    if (taken != name.text) continue;
     pm_lw_error(lw, PM_E_REDEFINED, name.span, "`%s` is reported already", name.text);
     return;
   }

@@ -102,7 +102,7 @@ static PmFnId build(PmLower *lw, const Body *body) {
   PmFrame *outer = lw->frame;
   PmSpan user_call = lw->user_call;
   lw->user_call = PM_NO_SPAN;
-  PmFnId fn = pm_module_add_fn(lw->m, body->name, PM_FN_COMPOSITE);
+  PmFnId fn = pm_lw_add_fn(lw, body->name, PM_FN_COMPOSITE, body->item->span);
   pm_fn(lw->m, fn)->base = body->item->name.text;
   pm_lw_frame(lw, fn, body->item->name.span);
   PmVal *args = PM_NEW_N(lw->arena, PmVal, body->item->defs.n + 1);
@@ -178,6 +178,7 @@ static void build_derivative(PmLower *lw, const PmSym *fn, const Body *x, PmFnId
   f.want = want;
   f.n_want = n_results;
   PmFnId fwd_fn = build(lw, &f);
+  if (lw->stopped) return;
   PM_ASSERT(fwd_fn != PM_NONE, "%s does not build", f.name);
   int32_t n = bwd->item->defs.n;
   PmVal *args = PM_NEW_N(lw->arena, PmVal, n + 1);

@@ -235,6 +235,7 @@ static void declare_sub(PmLower *lw, PmInst *inst, const PmStmt *s) {
     if (!pm_scope_add(lw, lw->scope, sym)) continue;
     inst->subs = pm_grow(lw->arena, inst->subs, inst->n_subs, &inst->cap_subs, sizeof *inst->subs);
     inst->subs[inst->n_subs++] = (PmInstSub){name, sub};
+    lw->work += 7;  // an instance takes the memory of several expressions
     if (!ok || !pm_lw_work(lw, name.span)) continue;
     if (!pm_lw_enter(lw, block.item, s->of.span)) {
       sub->failed = true;

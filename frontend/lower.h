@@ -9,6 +9,7 @@
 #include "frontend/ast.h"
 #include "frontend/frontend.h"
 #include "ir/build.h"
+#include "ir/namemap.h"
 
 typedef enum PmValKind { PM_V_ERROR, PM_V_NUM, PM_V_NODE, PM_V_STR, PM_V_TUPLE } PmValKind;
 
@@ -203,7 +204,10 @@ typedef struct PmLower {
   PmSetting *settings;
   int32_t n_settings;
   int32_t depth;
-  int64_t work;
+  int64_t work, matching;
+  PmNameMap fn_names;   // of the functions, as they were asked for -> where the next number is
+  int32_t *fn_numbers;  // the newest number of the name
+  int32_t n_fn_numbers, cap_fn_numbers;
   bool stopped;
   bool broken;  // a text has syntax errors
   PmStatus *missing;  // the plan's file, which the command line names, could not be read
@@ -233,6 +237,10 @@ const char *pm_lw_val_axes(PmLower *lw, const PmVal *v);
 PmLoc pm_lw_loc(PmLower *lw, PmSpan span);
 // Counts one unit of work; false when the program is too large to expand.
 bool pm_lw_work(PmLower *lw, PmSpan span);
+// A new function of the module, due to what stands at `span`; ends the walk when there are too many.
+PmFnId pm_lw_add_fn(PmLower *lw, const char *name, PmFnKind kind, PmSpan span);
+// pm_glob_match, counted: ends the walk when patterns and paths are too many or too long.
+bool pm_lw_matches(PmLower *lw, PmName glob, const char *path);
 
 // scope.c
 PmScope *pm_scope_new(PmLower *lw, PmScope *parent, PmScopeKind kind, PmUnit *unit, const char *path);

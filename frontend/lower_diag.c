@@ -1,13 +1,16 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "frontend/lower.h"
 
 // Past this many errors the rest says little, and the walk ends.
 #define MAX_ERRORS 60
 // Past this many, errors are neither looked up nor counted: a hostile list has one at each name.
 #define MAX_REMEMBERED 1024
-#define MAX_WORK 1000000
+#define MAX_WORK 262144
+#define MAX_FUNCTIONS 8192
+#define MAX_MATCHING (INT64_C(1) << 31)
 
 static bool was_reported(const PmLower *lw, PmSpan span) {
   for (int32_t i = 0; i < lw->n_reported; i++) {
@@ -135,9 +138,40 @@ PmLoc pm_lw_loc(PmLower *lw, PmSpan span) {
   return loc;
 }
 
+// A limit is reported even where what does not build is given up in silence.
+static void stop(PmLower *lw, PmSpan span, const char *what, int32_t most) {
+  bool trial = lw->trial;
+  lw->trial = false;
+  lw->stopped = true;
+  pm_lw_error(lw, PM_E_LIMIT, span, "the program expands to more than %d %s", most, what);
+  lw->trial = trial;
+}
+
 bool pm_lw_work(PmLower *lw, PmSpan span) {
   if (++lw->work <= MAX_WORK) return true;
+  if (!lw->stopped) stop(lw, span, "expressions", MAX_WORK);
+  return false;
+}
+
+PmFnId pm_lw_add_fn(PmLower *lw, const char *name, PmFnKind kind, PmSpan span) {
+  if (!lw->fn_names.slots) pm_name_map_init(&lw->fn_names, lw->arena);
+  name = pm_intern(lw->names, name);
+  int32_t at = pm_name_map_get(&lw->fn_names, name);
+  if (at == PM_NONE) {
+    at = lw->n_fn_numbers++;
+    lw->fn_numbers = pm_grow(lw->arena, lw->fn_numbers, at, &lw->cap_fn_numbers, sizeof *lw->fn_numbers);
+    lw->fn_numbers[at] = 1;
+    pm_name_map_add(&lw->fn_names, name, at);
+  }
+  if (lw->m->n_fns >= MAX_FUNCTIONS && !lw->stopped) stop(lw, span, "functions", MAX_FUNCTIONS);
+  return pm_module_add_fn_from(lw->m, name, kind, &lw->fn_numbers[at]);
+}
+
+bool pm_lw_matches(PmLower *lw, PmName glob, const char *path) {
+  if (lw->stopped) return false;
+  lw->matching += 32 + (int64_t)strlen(glob.text) * (int64_t)strlen(path);
+  if (lw->matching <= MAX_MATCHING) return pm_glob_match(glob.text, path);
+  pm_lw_error(lw, PM_E_LIMIT, glob.span, "there are too many patterns for so many paths");
   lw->stopped = true;
-  pm_lw_error(lw, PM_E_LIMIT, span, "the program expands to more than %d expressions", MAX_WORK);
   return false;
 }

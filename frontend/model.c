@@ -38,7 +38,7 @@ void pm_lw_model(PmLower *lw, const PmItem *model) {
   lw->m->name = model->name.text;
   PmInst *inst = pm_inst_model(lw, model);
   if (pm_lw_draws(lw)) pm_lw_add_step(lw);
-  PmFnId fn = pm_module_add_fn(lw->m, model->name.text, PM_FN_MODEL);
+  PmFnId fn = pm_lw_add_fn(lw, model->name.text, PM_FN_MODEL, model->span);
   lw->m->model = fn;
   pm_lw_frame(lw, fn, model->name.span);
   bind_params(lw, fn);

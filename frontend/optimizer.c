@@ -2,7 +2,6 @@
 // each combination of parameter type, rank and constants.
 #include <string.h>
 
-#include "base/glob.h"
 #include "frontend/lower.h"
 
 typedef struct Update {
@@ -135,7 +134,7 @@ static bool assigns_value(const PmStmts *body) {
 
 static PmFnId build_update(Optimizer *o, const PmType *type, int32_t rank, const PmVal *args) {
   PmLower *lw = o->lw;
-  PmFnId fn = pm_module_add_fn(lw->m, o->item->name.text, PM_FN_UPDATE);
+  PmFnId fn = pm_lw_add_fn(lw, o->item->name.text, PM_FN_UPDATE, o->item->name.span);
   PmFrame *outer_frame = lw->frame;
   PmScope *outer_scope = lw->scope;
   pm_lw_frame(lw, fn, o->item->name.span);
@@ -182,7 +181,7 @@ static PmVal *args_for(Optimizer *o, const char *path) {
   PmVal *args = PM_NEW_N(o->lw->arena, PmVal, n + 1);
   if (n) memcpy(args, o->args, (size_t)n * sizeof *args);
   for (int32_t i = 0; i < o->n_overrides; i++) {
-    if (!pm_glob_match(o->overrides[i]->glob.text, path)) continue;
+    if (!pm_lw_matches(o->lw, o->overrides[i]->glob, path)) continue;
     o->override_hits[i] = true;
     for (int32_t k = 0; k < n; k++) {
       if (o->item->defs.items[k].name.text == o->overrides[i]->key.text) args[k] = pm_val_num(o->override_values[i]);
@@ -272,7 +271,7 @@ void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *override
     lw->m->vars[v].update = fn;
     add_states(&o, v);
   }
-  for (int32_t i = 0; i < o.n_overrides; i++) {
+  for (int32_t i = 0; i < o.n_overrides && !lw->stopped; i++) {
     if (o.override_hits[i]) continue;
     pm_diag(lw->diags, PM_W_GLOB_IDLE, o.overrides[i]->glob.span, "`\"%s\"` matches no parameter",
             o.overrides[i]->glob.text);

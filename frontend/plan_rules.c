@@ -1,6 +1,8 @@
 // Rules and directives of a plan.
 #include <string.h>
 
+#include "base/assert.h"
+#include "frontend/format.h"
 #include "frontend/plan.h"
 
 #define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
@@ -100,13 +102,28 @@ void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item) {
   add_rule(p, rule);
 }
 
+// The item in its canonical layout, on one line: what it may be written to a .pplan as.
 static const char *item_text(PmPlan *p, const PmPlanItem *item) {
-  const char *text = p->lw->sources->files[item->span.file].text;
-  char *out = pm_arena_strndup(p->lw->arena, text + item->span.lo, (size_t)(item->span.hi - item->span.lo));
-  for (char *c = out; *c; c++) {
-    if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
+  PmLower *lw = p->lw;
+  const char *text = lw->sources->files[item->span.file].text;
+  PmBuf line, out;
+  pm_buf_init(&line);
+  pm_buf_init(&out);
+  bool in_string = false;
+  for (int32_t i = item->span.lo; i < item->span.hi; i++) {
+    if (text[i] == '"') in_string = !in_string;
+    while (!in_string && text[i] == '#' && i < item->span.hi) i += (int32_t)strcspn(text + i, "\n");
+    if (i < item->span.hi) pm_buf_putc(&line, strchr("\n\r\t", text[i]) ? ' ' : text[i]);
   }
-  return pm_intern(p->lw->names, out);
+  PmSources one;
+  pm_sources_init(&one, lw->arena);
+  int32_t file = pm_sources_add(&one, "", pm_buf_str(&line), line.len);
+  bool ok = pm_format(lw->arena, lw->names, &one, lw->diags, file, true, &out);
+  PM_ASSERT(ok, "an item of a plan does not parse again: %s", pm_buf_str(&line));
+  const char *name = pm_intern_n(lw->names, pm_buf_str(&out), out.len - 1);
+  pm_buf_deinit(&line);
+  pm_buf_deinit(&out);
+  return name;
 }
 
 // `mesh` axes written as a + b.

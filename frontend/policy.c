@@ -1,7 +1,6 @@
 // `policy`: the number formats of parameters, of arithmetic, of sums and of gradients, by path.
 #include <string.h>
 
-#include "base/glob.h"
 #include "frontend/lower.h"
 
 static const char *const keys[] = {"compute", "grad", "param", "reduce"};
@@ -53,13 +52,13 @@ void pm_lw_policy(PmLower *lw, const PmItem *policy) {
 // The newest entry for the format at the path: entries for all come first, then those of globs that match.
 static const PmFormatRule *find_rule(PmLower *lw, PmFormat format, const char *path) {
   const PmFormatRule *found = NULL;
-  for (int32_t i = 0; i < lw->n_formats; i++) {
+  for (int32_t i = 0; i < lw->n_formats && !lw->stopped; i++) {
     PmFormatRule *rule = &lw->formats[i];
-    const char *glob = rule->entry->glob.text;
+    PmName glob = rule->entry->glob;
     if (rule->format != format) continue;
-    if (glob && !pm_glob_match(glob, path)) continue;
+    if (glob.text && !pm_lw_matches(lw, glob, path)) continue;
     rule->hit = true;
-    if (glob || !found || !found->entry->glob.text) found = rule;
+    if (glob.text || !found || !found->entry->glob.text) found = rule;
   }
   return found;
 }
@@ -80,10 +79,10 @@ bool pm_lw_uses_f16(const PmLower *lw) {
 }
 
 void pm_lw_check_policy(PmLower *lw) {
-  for (PmVarId v = 0; v < lw->m->n_vars; v++) {
+  for (PmVarId v = 0; v < lw->m->n_vars && !lw->stopped; v++) {
     for (int32_t k = 0; k < 4; k++) pm_lw_format(lw, key_formats[k], lw->m->vars[v].path);
   }
-  for (int32_t i = 0; i < lw->n_formats; i++) {
+  for (int32_t i = 0; i < lw->n_formats && !lw->stopped; i++) {
     const PmFormatRule *rule = &lw->formats[i];
     if (rule->hit || !rule->entry->glob.text) continue;
     pm_diag(lw->diags, PM_W_GLOB_IDLE, rule->entry->glob.span, "`\"%s\"` matches no parameter", rule->entry->glob.text);

@@ -221,7 +221,7 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
     return;
   }
   Turn t = {.lw = lw, .inst = inst, .outer = lw->frame};
-  PmFnId fn = pm_module_add_fn(lw->m, pm_lw_path(lw, lw->m->name, inst->path), PM_FN_BODY);
+  PmFnId fn = pm_lw_add_fn(lw, pm_lw_path(lw, lw->m->name, inst->path), PM_FN_BODY, s->span);
   t.frame = pm_lw_frame(lw, fn, s->span);
   t.frame->var_lo = inst->var_lo;
   t.frame->var_hi = inst->var_hi;

@@ -75,7 +75,7 @@ static void numbers(const Train *t) {
 
 static void schedule(const Train *t, const PmExpr *e) {
   PmLower *lw = t->lw;
-  PmFnId fn = pm_module_add_fn(lw->m, "lr", PM_FN_SCHEDULE);
+  PmFnId fn = pm_lw_add_fn(lw, "lr", PM_FN_SCHEDULE, e->span);
   pm_lw_frame(lw, fn, e->span);
   PmValueId param = pm_b_param(&lw->frame->b, pm_type_scalar(PM_F64), "step");
   PmVal step = pm_val_node(param, true), steps = pm_val_num((double)lw->m->steps);

@@ -246,6 +246,14 @@ static bool same_partials(const PmType *a, const PmType *b) {
   return true;
 }
 
+// A product of two partial sums over different mesh axes is partial over both: sum a * sum b = sum sum a * b.
+static bool share_partials(const PmType *a, const PmType *b) {
+  for (int32_t i = 0; i < a->n_partial; i++) {
+    if (pm_type_partial_on(b, a->partial[i].mesh) != PM_NONE) return true;
+  }
+  return false;
+}
+
 static bool map_partials(PmRuleCall *c) {
   if (!c->local) return true;
   int32_t n_partial = 0;
@@ -263,7 +271,8 @@ static bool map_partials(PmRuleCall *c) {
   } else if (linear == PM_LIN_FIRST) {
     ok = n_partial == 1 && from == c->in;
   } else if (linear == PM_LIN_EITHER) {
-    ok = n_partial == 1;
+    ok = !share_partials(&c->in[0], &c->in[1]);
+    if (ok && n_partial == 2) return pm_pass_sums(c, &c->in[0]) && pm_pass_sums(c, &c->in[1]);
   }
   if (!ok) return pm_refuse(c, "a partial sum does not pass `%s` here", pm_scalar_name(c->attr->fn));
   return pm_pass_sums(c, from);
@@ -311,7 +320,7 @@ bool pm_rule_dot(PmRuleCall *c) {
   for (int32_t i = 0; i < y->rank; i++) {
     if (pm_type_find(x, y->dims[i].axis) == PM_NONE && !pm_out_dim(c, y, i)) return false;
   }
-  if (c->local && x->n_partial && y->n_partial) return pm_refuse(c, "both operands of `dot` are partial");
+  if (c->local && share_partials(x, y)) return pm_refuse(c, "both operands of `dot` are partial over one mesh axis");
   return pm_pass_sums(c, x) && pm_pass_sums(c, y);
 }
 

@@ -32,6 +32,11 @@ typedef struct Group {
   bool update;       // of the optimizer's part of the step
 } Group;
 
+// Lists of ints by a key: those of key k stand at items[first[k]] to items[first[k + 1] - 1].
+typedef struct Lists {
+  int32_t *first, *items;
+} Lists;
+
 typedef struct Place {
   PmModule *m;
   PmArena scratch;
@@ -46,6 +51,8 @@ typedef struct Place {
   int32_t n_members, cap_members;
   Group *groups;
   int32_t n_groups, cap_groups;
+  Lists groups_of;          // by slot: the groups that it is in
+  uint64_t *forward, *any;  // bits: groups that a look forward, or in all directions, may still move
 } Place;
 
 static void open_group(Place *p, const char *what, bool near) {
@@ -166,6 +173,36 @@ static const Member *source_of(const Place *p, const Group *g, bool forward_only
   return from;
 }
 
+static int32_t n_words(const Place *p) { return p->n_groups / 64 + 1; }
+
+// A group moves only when one of its members has got a split since it was looked at, or when the rule of a member has
+// its turn now: the rest are left alone.
+static void wake(Place *p, int32_t slot) {
+  for (int32_t i = p->groups_of.first[slot]; i < p->groups_of.first[slot + 1]; i++) {
+    int32_t group = p->groups_of.items[i];
+    p->forward[group / 64] |= UINT64_C(1) << (group % 64);
+    p->any[group / 64] |= UINT64_C(1) << (group % 64);
+  }
+}
+
+// The first group from `from` on that is awake, or the last one down from there; PM_NONE when there is none.
+static int32_t next_awake(const uint64_t *bits, int32_t words, int32_t from) {
+  uint64_t word = from / 64 < words ? bits[from / 64] & (UINT64_MAX << (from % 64)) : 0;
+  for (int32_t w = from / 64; w < words; word = ++w < words ? bits[w] : 0) {
+    if (word) return w * 64 + __builtin_ctzll(word);
+  }
+  return PM_NONE;
+}
+
+static int32_t last_awake(const uint64_t *bits, int32_t from) {
+  if (from < 0) return PM_NONE;
+  uint64_t word = bits[from / 64] & (UINT64_MAX >> (63 - from % 64));
+  for (int32_t w = from / 64; w >= 0; word = --w >= 0 ? bits[w] : 0) {
+    if (word) return w * 64 + 63 - __builtin_clzll(word);
+  }
+  return PM_NONE;
+}
+
 static bool spread(Place *p, const Group *g, bool forward_only, int32_t last_rule) {
   const Member *from = source_of(p, g, forward_only, last_rule);
   if (!from) return false;
@@ -183,6 +220,7 @@ static bool spread(Place *p, const Group *g, bool forward_only, int32_t last_rul
     to->why[mem->dim] = source->why[from->dim];
     to->rule[mem->dim] = source->rule[from->dim];
     to->by[mem->dim] = g->what;
+    wake(p, mem->slot);
     changed = true;
   }
   return changed;
@@ -193,18 +231,59 @@ static bool takes_part(const Place *p, const Group *g, bool near_only) {
   return (g->near || !near_only) && (!p->zero || g->update == p->in_update);
 }
 
+static bool look(Place *p, uint64_t *bits, int32_t group, bool near_only, bool forward_only, int32_t last_rule) {
+  const Group *g = &p->groups[group];
+  if (!takes_part(p, g, near_only)) return false;
+  bits[group / 64] &= ~(UINT64_C(1) << (group % 64));
+  return spread(p, g, forward_only, last_rule);
+}
+
 // One round over the groups: forward in order, then, if nothing moved, in all directions from the end.
 static bool round_of(Place *p, bool near_only, bool forward_only, int32_t last_rule) {
   bool changed = false;
-  for (int32_t i = 0; i < p->n_groups; i++)
-    if (takes_part(p, &p->groups[i], near_only)) changed |= spread(p, &p->groups[i], true, last_rule);
-  for (int32_t i = p->n_groups - 1; !forward_only && !changed && i >= 0; i--)
-    if (takes_part(p, &p->groups[i], near_only)) changed |= spread(p, &p->groups[i], false, last_rule);
+  for (int32_t i = 0; (i = next_awake(p->forward, n_words(p), i)) != PM_NONE; i++)
+    changed |= look(p, p->forward, i, near_only, true, last_rule);
+  for (int32_t i = p->n_groups; !forward_only && !changed && (i = last_awake(p->any, i - 1)) != PM_NONE;)
+    changed |= look(p, p->any, i, near_only, false, last_rule);
   return changed;
 }
 
+static void list_groups(Place *p) {
+  Lists *l = &p->groups_of;
+  l->first = PM_NEW_N(&p->scratch, int32_t, p->tree.n_slots + 2);
+  l->items = PM_NEW_N(&p->scratch, int32_t, p->n_members + 1);
+  for (int32_t i = 0; i < p->n_members; i++) l->first[p->members[i].slot + 2]++;
+  for (int32_t s = 2; s < p->tree.n_slots + 2; s++) l->first[s] += l->first[s - 1];
+  for (int32_t g = 0; g < p->n_groups; g++) {
+    for (int32_t i = 0; i < p->groups[g].n; i++) l->items[l->first[p->members[p->groups[g].first + i].slot + 1]++] = g;
+  }
+  p->forward = PM_NEW_N(&p->scratch, uint64_t, n_words(p));
+  p->any = PM_NEW_N(&p->scratch, uint64_t, n_words(p));
+}
+
+// By rule: the slots that it splits already.
+static Lists slots_by_rule(Place *p) {
+  Lists l = {.first = PM_NEW_N(&p->scratch, int32_t, p->m->n_rules + 2)};
+  for (int32_t pass = 0; pass < 2; pass++) {
+    for (int32_t s = 0; s < p->tree.n_slots; s++) {
+      const PmPlaced *slot = &p->slots[s];
+      for (int32_t d = 0; slot->decided >> d != 0; d++) {
+        if (!(slot->decided >> d & 1) || slot->split[d].n == 0) continue;
+        if (pass == 0) l.first[slot->rule[d] + 2]++;
+        if (pass == 1) l.items[l.first[slot->rule[d] + 1]++] = s;
+      }
+    }
+    for (int32_t r = 2; pass == 0 && r < p->m->n_rules + 2; r++) l.first[r] += l.first[r - 1];
+    if (pass == 0) l.items = PM_NEW_N(&p->scratch, int32_t, l.first[p->m->n_rules + 1] + 1);
+  }
+  return l;
+}
+
 static void propagate(Place *p) {
+  Lists slots = slots_by_rule(p);
   for (int32_t rule = 0; rule < p->m->n_rules; rule++) {
+    if (slots.first[rule] == slots.first[rule + 1]) continue;
+    for (int32_t i = slots.first[rule]; i < slots.first[rule + 1]; i++) wake(p, slots.items[i]);
     while (round_of(p, true, false, rule)) continue;
     while (round_of(p, false, true, rule)) continue;
     while (round_of(p, false, false, rule)) continue;
@@ -273,6 +352,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
     st = PM_STATUS(PM_ERR_INPUT, "the plan does not fit the model");
   } else {
     collect_groups(&p);
+    list_groups(&p);
     propagate(&p);
     if (p.zero) {
       p.vars = PM_NEW_N(&p.scratch, PmPlaced, m->n_vars + 1);

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/glob.h"
+#include "ir/namemap.h"
 #include "passes/place.h"
 
 // How one rule fared over the whole module.
@@ -23,6 +24,8 @@ typedef struct Firing {
   const PmTree *tree;
   PmPlaced *slots;
   Fate *fates;
+  PmNameMap vars;      // by path
+  int32_t *var_slots;  // by variable: its slot in the first entry function that has it as a parameter, or PM_NONE
 } Firing;
 
 #define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
@@ -150,14 +153,20 @@ static const char *primal_path(PmModule *m, const char *name) {
   return pm_intern_n(m->names, name + 2, n - 3);
 }
 
-// The slot of a variable in the first entry function that has it as a parameter, or PM_NONE.
-static int32_t var_slot(const Firing *f, PmVarId var) {
+static void list_vars(Firing *f) {
+  pm_name_map_init(&f->vars, f->m->arena);
+  f->var_slots = PM_NEW_N(f->m->arena, int32_t, f->m->n_vars + 1);
+  for (PmVarId v = 0; v < f->m->n_vars; v++) {
+    pm_name_map_add(&f->vars, f->m->vars[v].path, v);
+    f->var_slots[v] = PM_NONE;
+  }
   for (int32_t i = 0; i < f->tree->n_fns && f->tree->fns[i].parent == PM_NONE; i++) {
     const PmFn *fn = pm_fn(f->m, f->tree->fns[i].fn);
-    for (int32_t k = 0; fn->param_bind && k < fn->n_params; k++)
-      if (fn->param_bind[k].var == var) return pm_slot(&f->tree->fns[i], k);
+    for (int32_t k = 0; fn->param_bind && k < fn->n_params; k++) {
+      PmVarId v = fn->param_bind[k].var;
+      if (v != PM_NONE && f->var_slots[v] == PM_NONE) f->var_slots[v] = pm_slot(&f->tree->fns[i], k);
+    }
   }
-  return PM_NONE;
 }
 
 static void fire_vars(Firing *f) {
@@ -172,7 +181,7 @@ static void fire_vars(Firing *f) {
         const PmVar *var = &f->m->vars[id];
         const PmType *type = &fn->values[k].type;
         fire(f, pm_slot(t, k), type, var->role, var->path, pass == 1);
-        int32_t owner = pass == 1 ? var_slot(f, var->owner) : PM_NONE;
+        int32_t owner = pass == 1 ? f->var_slots[var->owner] : PM_NONE;
         if (owner != PM_NONE) follow(f, pm_slot(t, k), type, owner, &f->m->vars[var->owner].type);
       }
     }
@@ -187,10 +196,10 @@ static void fire_values(Firing *f) {
       const PmValue *value = &fn->values[v];
       if (!value->bound || !value->name) continue;
       const char *path = primal_path(f->m, value->name);
-      PmVarId var = path == value->name ? PM_NONE : pm_module_find_var(f->m, path);
+      PmVarId var = path == value->name ? PM_NONE : pm_name_map_get(&f->vars, path);
       bool is_grad = var != PM_NONE && f->m->vars[var].role == PM_ROLE_PARAM;
       fire(f, pm_slot(t, v), &value->type, is_grad ? PM_ROLE_GRAD : PM_ROLE_ACT, path, is_grad);
-      int32_t owner = is_grad ? var_slot(f, var) : PM_NONE;
+      int32_t owner = is_grad ? f->var_slots[var] : PM_NONE;
       if (owner != PM_NONE) follow(f, pm_slot(t, v), &value->type, owner, &f->m->vars[var].type);
     }
   }
@@ -245,6 +254,7 @@ static void report_idle(const PmModule *m, const PmRule *rule, PmDiags *diags) {
 void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags) {
   Firing f = {.m = m, .tree = tree, .slots = slots, .fates = PM_NEW_N(m->arena, Fate, m->n_rules + 1)};
   for (int32_t r = 0; r < m->n_rules; r++) f.fates[r].bad_axis = PM_NONE;
+  list_vars(&f);
   fire_vars(&f);
   fire_values(&f);
   for (int32_t r = 0; r < m->n_rules; r++) {

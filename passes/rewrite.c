@@ -17,10 +17,12 @@ bool pm_op_takes_type(PmOp op) { return takes_type[op]; }
 PmFn pm_rebuild_begin(PmModule *m, PmFnId id) {
   PmFn *fn = pm_fn(m, id);
   PmFn old = *fn;
-  fn->values = NULL;
-  fn->n_values = fn->cap_values = 0;
-  fn->nodes = NULL;
-  fn->n_nodes = fn->cap_nodes = 0;
+  // Room for as much again: most rebuilds end a little smaller.
+  fn->values = PM_NEW_N(m->arena, PmValue, old.n_values + 1);
+  fn->cap_values = old.n_values + 1;
+  fn->nodes = PM_NEW_N(m->arena, PmNode, old.n_nodes + 1);
+  fn->cap_nodes = old.n_nodes + 1;
+  fn->n_values = fn->n_nodes = 0;
   fn->n_params = 0;
   fn->results = NULL;
   fn->n_results = 0;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "ir/text.h"
 #include "passes/passes.h"
 #include "program.h"
@@ -26,6 +27,12 @@ typedef struct Case {
 static PmValueId num(Program *p, double v, PmType t) { return pm_b_splat(&p->b, v, &t); }
 static PmValueId map1(Program *p, PmScalar fn, PmValueId a) { return pm_b_map1(&p->b, fn, a); }
 static PmValueId map2(Program *p, PmScalar fn, PmValueId a, PmValueId b) { return pm_b_map2(&p->b, fn, a, b); }
+
+static PmType broad(Program *p, PmType t) {
+  PmType to = program_type(p, 3, p->i, p->j, p->k);
+  to.dtype = t.dtype;
+  return to;
+}
 
 #define CASE(name) static PmValueId case_##name(Program *p, PmValueId x, __attribute__((unused)) PmType t)
 CASE(mul_one) { return map2(p, PM_S_mul, num(p, 1, t), x); }
@@ -58,10 +65,44 @@ CASE(logic) {
   PmValueId d = map2(p, PM_S_and, map2(p, PM_S_or, num(p, 0, b), c), num(p, 1, b));
   return pm_b_map3(&p->b, PM_S_where, map1(p, PM_S_not, map1(p, PM_S_not, d)), x, num(p, 0, t));
 }
-CASE(cast_there_and_back) { return pm_b_cast(&p->b, pm_b_cast(&p->b, x, PM_F64), PM_F32); }
+CASE(cast_there_and_back) { return pm_b_cast(&p->b, pm_b_cast(&p->b, x, PM_F64), (PmDtype)t.dtype); }
 CASE(cast_narrow_stays) { return pm_b_cast(&p->b, pm_b_cast(&p->b, x, PM_BF16), PM_F32); }
+CASE(cast_to_index_stays) { return pm_b_cast(&p->b, pm_b_cast(&p->b, x, PM_BOOL), (PmDtype)t.dtype); }
+CASE(cast_number) {
+  t.dtype = PM_F64;
+  PmValueId third = num(p, 1.0 / 3, t);
+  return map2(p, PM_S_mul, x, pm_b_cast(&p->b, third, (PmDtype)pm_b_type(&p->b, x)->dtype));
+}
+CASE(min_same) { return map2(p, PM_S_min, x, x); }
+CASE(and_same) {
+  PmValueId c = map2(p, PM_S_gt, x, num(p, 0, t));
+  return pm_b_map3(&p->b, PM_S_where, map2(p, PM_S_and, c, c), x, num(p, 0, t));
+}
+CASE(or_same) {
+  PmValueId c = map2(p, PM_S_gt, x, num(p, 0, t));
+  return pm_b_map3(&p->b, PM_S_where, map2(p, PM_S_or, c, c), x, num(p, 0, t));
+}
+CASE(div_same_stays) { return map2(p, PM_S_div, x, x); }
+CASE(sub_self_negated) { return map2(p, PM_S_add, map1(p, PM_S_neg, x), x); }
+CASE(div_power_of_two_stays) { return map2(p, PM_S_div, x, num(p, 2, t)); }
 CASE(broadcast_twice) {
-  return pm_b_broadcast(&p->b, pm_b_broadcast(&p->b, x, t), program_type(p, 3, p->i, p->k, p->j));
+  PmType permuted = program_type(p, 3, p->i, p->k, p->j);
+  permuted.dtype = t.dtype;
+  return pm_b_broadcast(&p->b, pm_b_broadcast(&p->b, x, broad(p, t)), permuted);
+}
+CASE(sum_of_zeros) { return map2(p, PM_S_add, x, pm_b_reduce(&p->b, PM_SUM, num(p, 0, broad(p, t)), &p->i, 1)); }
+CASE(sum_of_minus_zeros_stays) {
+  return map2(p, PM_S_add, x, pm_b_reduce(&p->b, PM_SUM, num(p, -0.0, broad(p, t)), &p->i, 1));
+}
+CASE(views_of_number) {
+  PmValueId c = pm_b_rename(&p->b, num(p, 0.5, t), &p->k, &p->k2, 1);
+  c = pm_b_split(&p->b, pm_b_rename(&p->b, c, &p->k2, &p->k, 1), p->k, (PmAxisId[]){p->kp, p->kq}, 2);
+  return map2(p, PM_S_mul, x, pm_b_merge(&p->b, c, (PmAxisId[]){p->kp, p->kq}, 2, p->k));
+}
+CASE(merge_split) {
+  const PmAxisId parts[] = {p->kp, p->kq};
+  PmValueId y = pm_b_split(&p->b, map1(p, PM_S_sin, x), p->k, parts, 2);
+  return pm_b_split(&p->b, pm_b_merge(&p->b, y, parts, 2, p->k), p->k, parts, 2);
 }
 CASE(rename_back) { return pm_b_rename(&p->b, pm_b_rename(&p->b, x, &p->k, &p->k2, 1), &p->k2, &p->k, 1); }
 CASE(split_merge) {
@@ -76,20 +117,21 @@ CASE(select_stack) {
   return pm_b_select(&p->b, pm_b_stack(&p->b, (PmValueId[]){map1(p, PM_S_sin, x), x}, 2, p->i), p->i, 1);
 }
 CASE(select_broadcast) {
-  PmValueId wide = pm_b_broadcast(&p->b, x, program_type(p, 3, p->i, p->j, p->k));
+  PmValueId wide = pm_b_broadcast(&p->b, x, broad(p, t));
   return pm_b_select(&p->b, wide, p->i, 1);
 }
 CASE(max_of_broadcast) {
-  PmValueId wide = pm_b_broadcast(&p->b, x, program_type(p, 3, p->i, p->j, p->k));
+  PmValueId wide = pm_b_broadcast(&p->b, x, broad(p, t));
   return pm_b_reduce(&p->b, PM_MAX, wide, &p->i, 1);
 }
 CASE(sum_of_broadcast_stays) {
-  PmValueId wide = pm_b_broadcast(&p->b, x, program_type(p, 3, p->i, p->j, p->k));
+  PmValueId wide = pm_b_broadcast(&p->b, x, broad(p, t));
   return pm_b_reduce(&p->b, PM_SUM, wide, &p->i, 1);
 }
 // const, broadcast, mul
 CASE(fold_f64) {
-  PmValueId c = pm_b_cast(&p->b, map2(p, PM_S_div, pm_b_const(&p->b, PM_F64, 1), pm_b_const(&p->b, PM_F64, 3)), PM_F32);
+  PmValueId third = map2(p, PM_S_div, pm_b_const(&p->b, PM_F64, 1), pm_b_const(&p->b, PM_F64, 3));
+  PmValueId c = pm_b_cast(&p->b, third, (PmDtype)t.dtype);
   return map2(p, PM_S_mul, x, pm_b_broadcast(&p->b, c, t));
 }
 CASE(fold_f32_exact) { return map2(p, PM_S_mul, x, map2(p, PM_S_add, num(p, 2, t), num(p, 0.5, t))); }
@@ -132,6 +174,18 @@ static const Case cases[] = {
     ROW(fold_f32_exact, 3),
     ROW(fold_f32_inexact_stays, 6),
     ROW(share, 2),
+    ROW(cast_to_index_stays, 2),
+    ROW(cast_number, 3),
+    ROW(min_same, 0),
+    ROW(and_same, 4),
+    ROW(or_same, 4),
+    ROW(div_same_stays, 1),
+    ROW(sub_self_negated, 1),
+    ROW(div_power_of_two_stays, 3),
+    ROW(sum_of_zeros, 3),
+    ROW(sum_of_minus_zeros_stays, 4),
+    ROW(views_of_number, 3),
+    ROW(merge_split, 2),
 #undef ROW
 };
 
@@ -146,27 +200,52 @@ static void expect_same(const PmTensor *a, const PmTensor *b, int32_t n) {
   }
 }
 
-static void test_rules(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+static double rounded(PmDtype dtype, double v) {
+  return dtype == PM_F16    ? (double)pm_f16_round(v)
+         : dtype == PM_BF16 ? (double)pm_bf16_round(v)
+         : dtype == PM_F32  ? (double)(float)v
+                            : v;
+}
+
+// The least positive number of each dtype, and its largest, among others.
+static const double odd[] = {0.0,   -0.0, INFINITY, -INFINITY, NAN,    0x1p-149, -0x1.8p127, 0x1p-133,
+                             65504, 1e-7, 0x1p-24,  -0x1p-126, 1 / 3., -1,       0x1.fep127, 2};
+
+static void check_case(const Case *c, PmDtype dtype) {
+  for (uint64_t seed = 0; seed < 4; seed++) {
     Program p;
-    program_init(&p, i);
+    program_init(&p, seed << 20);
     program_fn(&p, "f", PM_FN_BODY);
     PmType t = program_type(&p, 2, p.j, p.k);
+    t.dtype = dtype;
     PmValueId x = pm_b_param(&p.b, t, "x");
-    PmValueId y = cases[i].build(&p, x, t);
+    PmValueId y = c->build(&p, x, t);
     pm_b_results(&p.b, &y, 1);
     PmFnId f = p.b.fn;
     PmTensor *in = program_inputs(&p, f, -2, 2);
-    const double odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1.8p127};
-    for (size_t k = 0; k < sizeof odd / sizeof odd[0]; k++) in[0].data[k] = odd[k];
-    const PmTensor *before = program_run(&p, f, PM_INTERP_EXACT, in);
-    simplify(&p);
-    if (pm_fn(p.m, f)->n_nodes != cases[i].n_nodes) {
-      fail_msg("%s: %d nodes are left, not %d", cases[i].name, pm_fn(p.m, f)->n_nodes, cases[i].n_nodes);
+    // Every element is an odd one for some seed.
+    for (int64_t k = 0; k < in[0].n; k++) {
+      in[0].data[k] = rounded(dtype, program_below(&p, 2) || seed == 0 ? odd[(k + (int64_t)seed) % 16] : in[0].data[k]);
     }
-    expect_same(before, program_run(&p, f, PM_INTERP_EXACT, in), 1);
+    const PmTensor *before[2];
+    for (int32_t mode = 0; mode < 2; mode++)
+      before[mode] = program_run(&p, f, mode ? PM_INTERP_EXACT : PM_INTERP_F64, in);
+    simplify(&p);
+    if (dtype == PM_F32 && pm_fn(p.m, f)->n_nodes != c->n_nodes) {
+      fail_msg("%s: %d nodes are left, not %d", c->name, pm_fn(p.m, f)->n_nodes, c->n_nodes);
+    }
+    for (int32_t mode = 0; mode < 2; mode++) {
+      expect_same(before[mode], program_run(&p, f, mode ? PM_INTERP_EXACT : PM_INTERP_F64, in), 1);
+    }
     program_deinit(&p);
+  }
+}
+
+static void test_rules(void **state) {
+  (void)state;
+  static const PmDtype dtypes[] = {PM_F32, PM_BF16, PM_F16, PM_F64};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (int32_t d = 0; d < 4; d++) check_case(&cases[i], dtypes[d]);
   }
 }
 

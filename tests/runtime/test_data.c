@@ -197,6 +197,39 @@ static void llmc_files(void **state) {
   pm_arena_deinit(&arena);
 }
 
+// A token that is no index of the input's axis: the file, the place in it and the value are named, on the rank that
+// reads it. A file has no -1, so that nothing below 0 can come.
+static void index_outside(void **state) {
+  (void)state;
+  Files f;
+  files_init(&f);
+  ramp_file(&f, 20, 0);
+  PmArena arena;
+  pm_arena_init(&arena, 0);
+  for (int64_t size = 17; size < 21; size++) {
+    PmProgram *p = fed(&arena, &f, "bytes", 1, 1, false);
+    p->vars[MODEL_X].index_size = size;
+    PmData *d = NULL;
+    assert_null(pm_data_open(p, 1, &d));
+    int32_t x[24];
+    PmStatus *st = pm_data_fill(d, MODEL_X, 0, 0, x);
+    if (size == 17) {
+      assert_int_equal(pm_status_code(st), PM_ERR_INPUT);
+      char want[256];
+      snprintf(want, sizeof want, "%.90s: token 17 is 17, but `%s` indexes an axis of 17", f.path[0].text,
+               p->vars[MODEL_X].path);
+      assert_non_null(strstr(pm_status_message(st), want));
+      pm_status_drop(st);
+    } else {
+      // Windows end before token 18.
+      assert_null(st);
+    }
+    pm_data_close(d);
+  }
+  files_deinit(&f);
+  pm_arena_deinit(&arena);
+}
+
 static void refusals(void **state) {
   (void)state;
   Files f;
@@ -227,7 +260,7 @@ static void refusals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(windows_in_order), cmocka_unit_test(slices_agree), cmocka_unit_test(shuffling_permutes),
-      cmocka_unit_test(llmc_files),       cmocka_unit_test(refusals),
+      cmocka_unit_test(llmc_files),       cmocka_unit_test(refusals),     cmocka_unit_test(index_outside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
