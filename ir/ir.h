@@ -54,7 +54,8 @@ typedef struct PmLoc {
 //   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
 //   cast           result dtype given explicitly
 //   map            fn
-//   dot            axes[n_axes]: the summed axes, in the operands' first order
+//   dot            axes[n_axes]: the summed axes, in the operands' first order; the result has the wider operand's dtype,
+//                  or is f32 where the type given says so: the sum before it is rounded
 //   reduce         kind, axes[n_axes]
 //   rename         axes[i] -> to[i]
 //   split          axes[0] -> to[n_to], major first; in place

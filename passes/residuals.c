@@ -189,7 +189,7 @@ static void add_params(Close *c, PmBuilder *b, const PmFn *draft, PmValueId *map
   for (int32_t i = 0; i < p->n_args; i++) {
     const PmGradArg *a = &p->args[i];
     if (a->kind == PM_ARG_ACC) {
-      sums[a->index] = pm_b_param(b, c->w->f.values[a->index].type, NULL);
+      sums[a->index] = pm_b_param(b, pm_grad_held_type(&c->w->f, c->use, a->index), NULL);
       continue;
     }
     const PmValue *v = &draft->values[c->sources[i]];
