@@ -149,7 +149,8 @@ typedef struct PmVar {
   PmType type;       // logical until `place`, then with its use placement
   PmInitKind init;
   double init_value;  // PM_INIT_CONST: the value; NORMAL: standard deviation; UNIFORM: half width
-  PmVarId owner;      // optimizer state: the parameter it belongs to; else PM_NONE
+  PmVarId owner;      // optimizer state or master: the parameter it belongs to; else PM_NONE
+  bool master;        // state: its owner is the cast of it, and drew its first values with it
   uint8_t grad;       // parameter: PmDtype that its gradient is summed in over ranks; PM_BOOL: that of the variable
   PmFnId update;      // parameter: (value, grad, lr, step, states...) -> (value, states...); else PM_NONE
   PmLoc loc;
@@ -248,6 +249,7 @@ PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes
 PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number);
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
+PmVarId pm_var_master(const PmModule *m, PmVarId var);  // PM_NONE: the parameter is no working copy
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);
 
 // The key of a `random` op's stream: by the module's seed and the op's `index`.
