@@ -3,7 +3,7 @@
 gpt=$EXAMPLES/gpt_tiny.pmodel
 
 expect 0 show params "$EXAMPLES/gpt2.pmodel"
-says out '^total +124,475,904 +497,903,616$'
+says out '^total +124,475,904 +497,903,616 +248,951,808$'
 expect 0 show params "$EXAMPLES/llama3_8b.pmodel"
 says out '^total +8,030,261,248 '
 expect 0 show params "$EXAMPLES/mixtral_8x7b.pmodel"
@@ -70,7 +70,7 @@ for file in "$gpt" gpt.prun; do
   plan=()
   [ "$file" = gpt.prun ] || plan=(--plan tp2)
   expect 0 show memory "$file" "${plan[@]}"
-  says out '^  param +20 +[0-9,]+ +[0-9,]+$'
+  says out '^  param +20 +[0-9,]+ +[0-9,]+ +[0-9,]+$'
   says out 'arena / bound = 1\.0[01]'
   cp out memory."$(basename "$file")"
   expect 0 show memory "$file" "${plan[@]}" --json
