@@ -67,6 +67,20 @@ PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type) {
   return pm_b_broadcast(b, pm_b_node(b, PM_OP_const, &(PmAttr){.number = v}, NULL, 0, &number), to);
 }
 
+bool pm_is_cheap(const PmNode *node) {
+  uint32_t flags = pm_op_flags(node->op);
+  if (flags & (PM_F_CALL | PM_F_COMM)) return false;
+  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
+}
+
+PmAxisId pm_other_axis(PmModule *m, PmAxisId axis, const PmType *t) {
+  for (int32_t k = 1;; k++) {
+    const char *name = pm_intern_printf(m->names, "%s.saved%d", m->axes[axis].name, k);
+    PmAxisId other = pm_module_axis(m, name, m->axes[axis].size, m->axes[axis].loc);
+    if (pm_type_find(t, other) == PM_NONE) return other;
+  }
+}
+
 typedef struct Frame {
   PmFnId fn;
   int32_t node;
