@@ -32,5 +32,9 @@ typedef struct PmHalves {
 // a type may hold.
 PM_MUST_CHECK PmStatus *pm_split_plan(PmModule *m, PmArena *arena, const PmNode *call, const bool *wanted,
                                       PmHalves **out);
+// Adds both parts, and those of inner calls, to the module; the function itself stays.
+//   input:  (parameters that input_takes) -> (results that is_input, handed values in order)
+//   weight: (parameters that weight_takes, handed values) -> (the other results)
+void pm_split_build(PmModule *m, PmArena *arena, PmHalves *p);
 
 #endif

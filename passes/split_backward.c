@@ -12,7 +12,7 @@
 
 typedef struct Halve {
   PmModule *m;
-  PmArena scratch;
+  PmArena *arena;
   PmFnId *done;  // functions that were split, callers before callees
   int32_t n_done, cap_done;
 } Halve;
@@ -31,7 +31,7 @@ static PmFnId add_part(Halve *s, const PmFn *f, const char *part) {
 static void call_part(Halve *s, PmBuilder *b, const PmFn *old, const PmNode *n, const PmHalves *inner, int32_t handed,
                       bool weight, PmValueId *map) {
   const bool *takes = weight ? inner->weight_takes : inner->input_takes;
-  PmValueId *in = PM_NEW_N(&s->scratch, PmValueId, n->n_in + inner->n_handed);
+  PmValueId *in = PM_NEW_N(s->arena, PmValueId, n->n_in + inner->n_handed);
   int32_t n_in = 0, n_carry = 0, n_inv = 0;
   for (int32_t k = 0; k < n->n_in; k++) {
     if (!takes[k]) continue;
@@ -56,7 +56,7 @@ static void call_part(Halve *s, PmBuilder *b, const PmFn *old, const PmNode *n, 
 
 static void build_input(Halve *s, PmHalves *p, const PmFn *f) {
   PmBuilder b = {s->m, p->input = add_part(s, f, "input"), {0}};
-  PmValueId *map = PM_NEW_N(&s->scratch, PmValueId, p->n_values + 1);
+  PmValueId *map = PM_NEW_N(s->arena, PmValueId, p->n_values + 1);
   for (int32_t i = 0; i < f->n_params; i++)
     if (p->input_takes[i]) map[i] = pm_rebuild_param(&b, &f->values[i]);
   for (int32_t i = 0; i < f->n_nodes; i++) {
@@ -66,7 +66,7 @@ static void build_input(Halve *s, PmHalves *p, const PmFn *f) {
     else
       pm_rebuild_node(&b, f, &f->nodes[i], map);
   }
-  PmValueId *results = PM_NEW_N(&s->scratch, PmValueId, f->n_results + p->n_handed + 1);
+  PmValueId *results = PM_NEW_N(s->arena, PmValueId, f->n_results + p->n_handed + 1);
   int32_t n = 0;
   for (int32_t r = 0; r < f->n_results; r++)
     if (p->is_input[r]) results[n++] = map[f->results[r]];
@@ -104,7 +104,7 @@ static void add_handed(PmBuilder *b, const PmHalves *p, const PmFn *f, PmValueId
 
 static void build_weight(Halve *s, PmHalves *p, const PmFn *f) {
   PmBuilder b = {s->m, p->weight = add_part(s, f, "weight"), {0}};
-  PmValueId *map = PM_NEW_N(&s->scratch, PmValueId, p->n_values + 1);
+  PmValueId *map = PM_NEW_N(s->arena, PmValueId, p->n_values + 1);
   for (int32_t i = 0; i < f->n_params; i++)
     if (p->weight_takes[i]) map[i] = pm_rebuild_param(&b, &f->values[i]);
   add_handed(&b, p, f, map);
@@ -115,7 +115,7 @@ static void build_weight(Halve *s, PmHalves *p, const PmFn *f) {
     else
       pm_rebuild_node(&b, f, &f->nodes[i], map);
   }
-  PmValueId *results = PM_NEW_N(&s->scratch, PmValueId, f->n_results + 1);
+  PmValueId *results = PM_NEW_N(s->arena, PmValueId, f->n_results + 1);
   int32_t n = 0;
   for (int32_t r = 0; r < f->n_results; r++)
     if (!p->is_input[r]) results[n++] = map[f->results[r]];
@@ -125,12 +125,17 @@ static void build_weight(Halve *s, PmHalves *p, const PmFn *f) {
 // Callees come before their callers.
 static void build(Halve *s, PmHalves *p) {
   const PmFn f = *pm_fn(s->m, p->fn);
-  s->done = pm_grow(&s->scratch, s->done, s->n_done, &s->cap_done, sizeof *s->done);
+  s->done = pm_grow(s->arena, s->done, s->n_done, &s->cap_done, sizeof *s->done);
   s->done[s->n_done++] = p->fn;
   for (int32_t i = 0; i < f.n_nodes; i++)
     if (p->inner[i]) build(s, p->inner[i]);
   build_input(s, p, &f);
   build_weight(s, p, &f);
+}
+
+void pm_split_build(PmModule *m, PmArena *arena, PmHalves *p) {
+  Halve s = {.m = m, .arena = arena};
+  build(&s, p);
 }
 
 // ---- the pass ------------------------------------------------------------------------------------------------------
@@ -150,12 +155,12 @@ static bool is_root(const PmModule *m, const PmFn *f, const PmNode *n) {
 static PmStatus *split_calls(Halve *s, PmFnId fn) {
   PmModule *m = s->m;
   PmFn old = *pm_fn(m, fn);
-  PmHalves **plans = (PmHalves **)pm_arena_alloc_n(&s->scratch, (size_t)old.n_nodes + 1, sizeof *plans);
+  PmHalves **plans = (PmHalves **)pm_arena_alloc_n(s->arena, (size_t)old.n_nodes + 1, sizeof *plans);
   bool any = false;
   for (int32_t i = 0; i < old.n_nodes; i++) {
     if (!is_root(m, &old, &old.nodes[i])) continue;
-    bool *wanted = PM_NEW_N(&s->scratch, bool, old.nodes[i].n_out + 1);
-    PM_TRY(pm_split_plan(m, &s->scratch, &old.nodes[i], wanted, &plans[i]));
+    bool *wanted = PM_NEW_N(s->arena, bool, old.nodes[i].n_out + 1);
+    PM_TRY(pm_split_plan(m, s->arena, &old.nodes[i], wanted, &plans[i]));
     if (!plans[i]) continue;
     build(s, plans[i]);
     any = true;
@@ -166,7 +171,7 @@ static PmStatus *split_calls(Halve *s, PmFnId fn) {
   int32_t n_values = old.n_values;
   for (int32_t i = 0; i < old.n_nodes; i++)
     if (plans[i]) n_values += plans[i]->n_handed;
-  PmValueId *map = PM_NEW_N(&s->scratch, PmValueId, n_values + 1);
+  PmValueId *map = PM_NEW_N(s->arena, PmValueId, n_values + 1);
   int32_t handed = old.n_values;
   for (int32_t i = 0; i < old.n_params; i++) map[i] = pm_rebuild_param(&b, &old.values[i]);
   for (int32_t i = 0; i < old.n_nodes; i++) {
@@ -178,7 +183,7 @@ static PmStatus *split_calls(Halve *s, PmFnId fn) {
       pm_rebuild_node(&b, &old, &old.nodes[i], map);
     }
   }
-  PmValueId *results = PM_NEW_N(&s->scratch, PmValueId, old.n_results + 1);
+  PmValueId *results = PM_NEW_N(s->arena, PmValueId, old.n_results + 1);
   for (int32_t i = 0; i < old.n_results; i++) results[i] = map[old.results[i]];
   pm_b_results(&b, results, old.n_results);
   return NULL;
@@ -201,7 +206,7 @@ static void drop_unused(Halve *s) {
 static PmStatus *split_all(Halve *s) {
   PmFnId *order;
   int32_t n;
-  PM_TRY(pm_fn_order(s->m, &s->scratch, &order, &n));
+  PM_TRY(pm_fn_order(s->m, s->arena, &order, &n));
   for (int32_t i = 0; i < n; i++) PM_TRY(split_calls(s, order[i]));
   drop_unused(s);
   return NULL;
@@ -209,9 +214,10 @@ static PmStatus *split_all(Halve *s) {
 
 PmStatus *pm_pass_split_backward(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
-  Halve s = {.m = m};
-  pm_arena_init(&s.scratch, PM_MAX_SCRATCH_BYTES);
+  PmArena scratch;
+  pm_arena_init(&scratch, PM_MAX_SCRATCH_BYTES);
+  Halve s = {.m = m, .arena = &scratch};
   PmStatus *st = split_all(&s);
-  pm_arena_deinit(&s.scratch);
+  pm_arena_deinit(&scratch);
   return st;
 }
