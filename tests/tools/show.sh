@@ -29,6 +29,17 @@ says out '^total +11,325,440$'
 expect 0 show graph --residuals "$gpt" --plan dp2 --json
 says out '^  "bytes": 5662720$'
 
+expect 0 show graph --split-backward "$gpt"
+says out '^d\(layer.x\) +f32\[layer:4, batch:8, seq:64, embed:128\] +1,048,576 '
+says out '^d\(logits\) +f32\[batch:8, seq:64, vocab:256\] +524,288 '
+[ "$(grep -c 'layer:4' out)" -eq 9 ] || complain "not nine values a layer: $(cat out)"
+says out '^total +11,550,720$'
+expect 0 show graph --split-backward "$gpt" --plan dp2_tp2 --json
+says out '^  "handed": \['
+says out '^  "bytes": 3940352$'
+expect 0 show graph --split-backward "$EXAMPLES/mlp.pmodel"
+says out '^total +0$'
+
 expect 0 show plan "$gpt"
 says out 'no plan: one rank'
 expect 0 show plan "$gpt" --plan tp2 --shard 'batch -> tensor'
