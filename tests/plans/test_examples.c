@@ -16,7 +16,7 @@ typedef struct Case {
 } Case;
 
 #define LOGICAL_PASSES "simplify,differentiate,simplify"
-#define SPLIT_PASSES "simplify,differentiate,simplify,masters,split_backward,simplify,place,partition,simplify"
+#define SPLIT_PASSES "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place,partition,simplify"
 
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
 #define MOE_SMALL "axis.batch=4", "axis.seq=4", "axis.vocab=8", "axis.embed=8", "axis.hdim=4", "axis.ff=4"
