@@ -42,7 +42,8 @@ static PmProgVar make_var(Assemble *a, const PmVar *v) {
                                   [PM_INIT_NORMAL] = PM_VAR_INIT_NORMAL,
                                   [PM_INIT_UNIFORM] = PM_VAR_INIT_UNIFORM};
   const PmCgValue local = pm_cg_local(&a->cg, &v->type);
-  PmProgVar out = {.path = keep(a, v->path), .role = roles[v->role], .dtype = local.dtype, .init = inits[v->init], .twin = -1};
+  PmProgVar out = {
+      .path = keep(a, v->path), .role = roles[v->role], .dtype = local.dtype, .init = inits[v->init], .twin = -1};
   out.init_value = v->init_value;
   out.index_size =
       v->type.index_of == PM_NONE || v->type.dtype != PM_I32 ? 0 : pm_axis_logical(a->cg.m, v->type.index_of);

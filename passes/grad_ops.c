@@ -22,9 +22,7 @@ static void grad_broadcast(PmGrad *g, const PmNode *node) {
   pm_grad_add(g, node->in[0], n > 0 ? pm_b_reduce(&g->b, PM_SUM, c, axes, n) : c);
 }
 
-static void grad_cast(PmGrad *g, const PmNode *node) {
-  pm_grad_add(g, node->in[0], g->cot[node->out]);
-}
+static void grad_cast(PmGrad *g, const PmNode *node) { pm_grad_add(g, node->in[0], g->cot[node->out]); }
 
 static void grad_map(PmGrad *g, const PmNode *node) {
   for (int32_t k = 0; k < node->n_in; k++) {

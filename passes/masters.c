@@ -89,7 +89,8 @@ static void choose_copies(Masters *s) {
   }
   for (PmVarId v = 0; v < m->n_vars; v++) {
     const PmVar *var = &m->vars[v];
-    const bool splits = var->role == PM_ROLE_PARAM && var->update != PM_NONE && s->copy[v] < PM_DTYPE_COUNT && pm_dtype_is_float((PmDtype)s->copy[v]) &&
+    const bool splits = var->role == PM_ROLE_PARAM && var->update != PM_NONE && s->copy[v] < PM_DTYPE_COUNT &&
+                        pm_dtype_is_float((PmDtype)s->copy[v]) &&
                         pm_dtype_bytes((PmDtype)s->copy[v]) < pm_dtype_bytes((PmDtype)var->type.dtype);
     if (!splits) s->copy[v] = UNUSED;
   }

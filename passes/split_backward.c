@@ -1,5 +1,5 @@
-// split_backward: each backward function becomes two. "X.bwd_input" makes the cotangents that the layer before waits for;
-// "X.bwd_weight" makes the gradients of parameters, later, from what the first hands to it (split_plan.c). A
+// split_backward: each backward function becomes two. "X.bwd_input" makes the cotangents that the layer before waits
+// for; "X.bwd_weight" makes the gradients of parameters, later, from what the first hands to it (split_plan.c). A
 // `repeat ... reverse` becomes two repeats, of which the first stacks what the second needs.
 //
 // Every sum has the terms and the order that it had, and what the weight part makes again are the same bits.
@@ -42,9 +42,8 @@ static void call_part(Halve *s, PmBuilder *b, const PmFn *old, const PmNode *n, 
   for (int32_t k = 0; weight && k < inner->n_handed; k++) in[n_in++] = map[handed + k];
   b->loc = n->loc;
   const PmFnId fn = weight ? inner->weight : inner->input;
-  PmValueId out = n->op == PM_OP_repeat
-                      ? pm_b_repeat(b, fn, n->attr.axes[0], n_carry, n_inv, n->attr.reverse, in, n_in)
-                      : pm_b_call(b, fn, in, n_in);
+  PmValueId out = n->op == PM_OP_repeat ? pm_b_repeat(b, fn, n->attr.axes[0], n_carry, n_inv, n->attr.reverse, in, n_in)
+                                        : pm_b_call(b, fn, in, n_in);
   for (int32_t k = 0; k < n->n_out; k++) {
     if (inner->is_input[k] == weight) continue;
     const PmValue *v = &old->values[n->out + k];

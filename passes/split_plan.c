@@ -165,7 +165,8 @@ static void cut_value(Planner *s, PmNet *net, PmValueId v, const PmNode *cheap) 
   pm_net_edge(net, want_vertex(v), make_vertex(v), type_bytes(s->m, &s->p->types[v]));
   if (s->wants[v]) pm_net_edge(net, WANTED, want_vertex(v), PM_NET_INF);
   if (!cheap) pm_net_edge(net, make_vertex(v), ORIGIN, PM_NET_INF);
-  for (int32_t k = 0; cheap && k < cheap->n_in; k++) pm_net_edge(net, make_vertex(v), want_vertex(cheap->in[k]), PM_NET_INF);
+  for (int32_t k = 0; cheap && k < cheap->n_in; k++)
+    pm_net_edge(net, make_vertex(v), want_vertex(cheap->in[k]), PM_NET_INF);
 }
 
 // By value: it is the input part's alone unless it is handed on or made again.

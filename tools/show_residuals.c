@@ -1,5 +1,6 @@
-// What one part of the step keeps for another: the forward for the backward, or, where that is split, its input part for
-// its weight part. These are the results of the model's one function that the other is called with. Bytes are a rank's.
+// What one part of the step keeps for another: the forward for the backward, or, where that is split, its input part
+// for its weight part. These are the results of the model's one function that the other is called with. Bytes are a
+// rank's.
 #include "tools/show.h"
 
 typedef struct Parts {
@@ -12,8 +13,8 @@ typedef struct Parts {
 static const Parts forward_backward = {"fwd", "bwd", PM_PLACE_PASSES, "residuals",
                                        "kept from the forward pass for the backward pass"};
 static const Parts input_weight = {"bwd_input", "bwd_weight",
-                                   "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place", "handed",
-                                   "handed from the input part of the backward pass to its weight part"};
+                                   "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place",
+                                   "handed", "handed from the input part of the backward pass to its weight part"};
 
 typedef struct Residual {
   const char *name;

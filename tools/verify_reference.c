@@ -32,8 +32,8 @@ typedef struct Verify {
   PmCompare cmp;
   int32_t *prog_var;  // variable of the module -> of the program, a parameter's master; -1: the program does without it
   int32_t *prog_copy;  // parameter of the module -> its working copy in the program, -1: none
-  double **grads;     // by variable: the plan's raw gradient of this step, NULL: none
-  PmArena scratch;    // of this step
+  double **grads;      // by variable: the plan's raw gradient of this step, NULL: none
+  PmArena scratch;     // of this step
   PmSessionMemory memory;
   int64_t steps;  // compared; the last is the first that fails
   bool failed;
@@ -90,8 +90,8 @@ static PmStatus *copy_vars(Verify *v) {
   return NULL;
 }
 
-// The reference knows parameters as the program's text does: stored once, cast where they are read. A plan's working copy
-// must be the cast of the plan's own master.
+// The reference knows parameters as the program's text does: stored once, cast where they are read. A plan's working
+// copy must be the cast of the plan's own master.
 static PmStatus *compare_copy(Verify *v, PmVarId var) {
   if (v->prog_copy[var] < 0) return NULL;
   const int64_t n = v->ref.elements[var];

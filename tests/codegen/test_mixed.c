@@ -127,7 +127,8 @@ static void test_wide_products(void **state) {
   for (int32_t i = 0; i < 2; i++) {
     char text[512];
     snprintf(text, sizeof text,
-             "module local\naxis a 40\naxis b 24\naxis c 33\nfn f body {\nparam %%0 : %s[a:40, b:24]\nparam %%1 : %s[c:33, b:24]\n"
+             "module local\naxis a 40\naxis b 24\naxis c 33\nfn f body {\nparam %%0 : %s[a:40, b:24]\nparam %%1 : "
+             "%s[c:33, b:24]\n"
              "%%2 = dot[b](%%0, %%1) : f32[a:40, c:33]\nreturn %%2\n}\n",
              dtypes[i], dtypes[i]);
     check(text, 1e-6);

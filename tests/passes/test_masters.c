@@ -143,7 +143,8 @@ static void test_same_step(void **state) {
 
 static void test_which(void **state) {
   (void)state;
-  static const char *const split[] = {"table", "layer.f.w1", "layer.f.w2", "g.s"}, *const whole[] = {"mix", "layer.f.nb"};
+  static const char *const split[] = {"table", "layer.f.w1", "layer.f.w2", "g.s"}, *const whole[] = {"mix",
+                                                                                                     "layer.f.nb"};
   Model x;
   model_init(&x, mixed_text, WITH);
   for (int32_t i = 0; i < 4; i++) {

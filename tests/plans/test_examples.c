@@ -261,10 +261,10 @@ static void test_zero_counts(void **state) {
 
 int main(void) {
   enum { N_CASES = sizeof cases / sizeof cases[0], N_SPLIT = sizeof split_cases / sizeof split_cases[0] };
-  const struct CMUnitTest counts[] = {
-      cmocka_unit_test(test_tensor_parallel_counts), cmocka_unit_test(test_sequence_parallel_counts),
-      cmocka_unit_test(test_data_parallel_counts), cmocka_unit_test(test_zero_counts),
-      cmocka_unit_test(test_split_counts)};
+  const struct CMUnitTest counts[] = {cmocka_unit_test(test_tensor_parallel_counts),
+                                      cmocka_unit_test(test_sequence_parallel_counts),
+                                      cmocka_unit_test(test_data_parallel_counts), cmocka_unit_test(test_zero_counts),
+                                      cmocka_unit_test(test_split_counts)};
   enum { N_COUNTS = sizeof counts / sizeof counts[0] };
   struct CMUnitTest tests[N_CASES + N_SPLIT + N_COUNTS];
   int32_t n = 0;
