@@ -23,7 +23,7 @@ static double heavy(const PmModule *m, PmFnId fn) {
   for (int32_t i = 0; i < f->n_nodes; i++) {
     const PmNode *node = &f->nodes[i];
     if (!pm_is_call(node)) {
-      n += !pm_is_cheap(node);
+      n += node->op != PM_OP_map && !(pm_op_flags(node->op) & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
       continue;
     }
     const int64_t turns = node->op == PM_OP_repeat ? pm_axis_size(m, node->attr.axes[0]) : 1;
