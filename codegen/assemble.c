@@ -42,7 +42,8 @@ static PmProgVar make_var(Assemble *a, const PmVar *v) {
                                   [PM_INIT_NORMAL] = PM_VAR_INIT_NORMAL,
                                   [PM_INIT_UNIFORM] = PM_VAR_INIT_UNIFORM};
   const PmCgValue local = pm_cg_local(&a->cg, &v->type);
-  PmProgVar out = {.path = keep(a, v->path), .role = roles[v->role], .dtype = local.dtype, .init = inits[v->init]};
+  PmProgVar out = {
+      .path = keep(a, v->path), .role = roles[v->role], .dtype = local.dtype, .init = inits[v->init], .twin = -1};
   out.init_value = v->init_value;
   out.index_size =
       v->type.index_of == PM_NONE || v->type.dtype != PM_I32 ? 0 : pm_axis_logical(a->cg.m, v->type.index_of);
@@ -73,6 +74,11 @@ static void set_head(Assemble *a) {
   p->n_vars = m->n_vars;
   p->vars = PM_NEW_N(p->arena, PmProgVar, m->n_vars + 1);
   for (int32_t i = 0; i < m->n_vars; i++) p->vars[i] = make_var(a, &m->vars[i]);
+  for (int32_t i = 0; i < m->n_vars; i++)
+    if (m->vars[i].master) {
+      p->vars[i].twin = m->vars[i].owner;
+      p->vars[m->vars[i].owner].twin = i;
+    }
   p->data = (PmProgData){.format = keep(a, m->data.format), .n_files = m->data.n_files, .x = -1, .y = -1};
   p->data.shuffle = m->data.shuffle;
   if (p->data.format) {

@@ -126,6 +126,13 @@ PmValueId pm_b_dot(PmBuilder *b, PmValueId x, PmValueId y, const PmAxisId *axes,
   return pm_b_node(b, PM_OP_dot, &a, (PmValueId[]){x, y}, 2, NULL);
 }
 
+PmValueId pm_b_dot_f32(PmBuilder *b, PmValueId x, PmValueId y, const PmAxisId *axes, int32_t n) {
+  const PmType wide = pm_type_scalar(PM_F32);
+  PmAttr a = {0};
+  put_axes(&a.n_axes, a.axes, axes, n);
+  return pm_b_node(b, PM_OP_dot, &a, (PmValueId[]){x, y}, 2, &wide);
+}
+
 PmValueId pm_b_reduce(PmBuilder *b, PmReduceKind kind, PmValueId x, const PmAxisId *axes, int32_t n) {
   PmAttr a = {.kind = kind};
   put_axes(&a.n_axes, a.axes, axes, n);

@@ -23,6 +23,8 @@ PmValueId pm_b_map3(PmBuilder *b, PmScalar fn, PmValueId a, PmValueId c, PmValue
 // Broadcasts the narrower operand(s) to the widest one's axes, then maps. Operands' axes must contain each other.
 PmValueId pm_b_mapb(PmBuilder *b, PmScalar fn, const PmValueId *in, int32_t n);
 PmValueId pm_b_dot(PmBuilder *b, PmValueId x, PmValueId y, const PmAxisId *axes, int32_t n);
+// The same with a result in f32, where the operands are narrower: the sum as it is, not rounded to their dtype.
+PmValueId pm_b_dot_f32(PmBuilder *b, PmValueId x, PmValueId y, const PmAxisId *axes, int32_t n);
 PmValueId pm_b_reduce(PmBuilder *b, PmReduceKind kind, PmValueId x, const PmAxisId *axes, int32_t n);
 PmValueId pm_b_rename(PmBuilder *b, PmValueId x, const PmAxisId *from, const PmAxisId *to, int32_t n);
 PmValueId pm_b_split(PmBuilder *b, PmValueId x, PmAxisId from, const PmAxisId *to, int32_t n);

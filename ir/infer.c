@@ -308,7 +308,9 @@ bool pm_rule_dot(PmRuleCall *c) {
   if (!pm_dtype_is_float((PmDtype)x->dtype) || !pm_dtype_is_float((PmDtype)y->dtype)) {
     return pm_refuse(c, "`dot` takes floats");
   }
-  *c->out = pm_type_scalar((PmDtype)(x->dtype > y->dtype ? x->dtype : y->dtype));
+  PmDtype dtype = (PmDtype)(x->dtype > y->dtype ? x->dtype : y->dtype);
+  if (c->given && c->given->dtype == PM_F32 && dtype < PM_F32) dtype = PM_F32;
+  *c->out = pm_type_scalar(dtype);
   for (int32_t i = 0; i < c->attr->n_axes; i++) {
     if (!pm_need_axis(c, x, c->attr->axes[i]) || !pm_need_axis(c, y, c->attr->axes[i])) return false;
   }

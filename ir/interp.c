@@ -29,7 +29,8 @@ PmTensor pm_tensor_new(PmArena *arena, const PmModule *m, const PmType *type) {
 
 void pm_var_init(const PmModule *m, PmVarId id, uint64_t seed, double *out_global) {
   const PmVar *v = &m->vars[id];
-  uint64_t key = pm_random_key(seed, v->path);
+  const PmVarId master = pm_var_master(m, id);
+  uint64_t key = pm_random_key(seed, v->master ? m->vars[v->owner].path : v->path);
   int64_t n;
   bool ok = pm_type_elements(m, &v->type, &n);
   PM_ASSERT(ok, "variable %s has too many elements", v->path);
@@ -40,6 +41,7 @@ void pm_var_init(const PmModule *m, PmVarId id, uint64_t seed, double *out_globa
     if (v->init == PM_INIT_UNIFORM) x = v->init_value * (2 * pm_random_uniform(key, 0, (uint64_t)i) - 1);
     out_global[i] = x;
   }
+  if (master != PM_NONE) pm_interp_round(PM_INTERP_EXACT, (PmDtype)m->vars[master].type.dtype, out_global, n);
   pm_interp_round(PM_INTERP_EXACT, (PmDtype)v->type.dtype, out_global, n);
 }
 

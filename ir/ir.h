@@ -54,7 +54,8 @@ typedef struct PmLoc {
 //   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
 //   cast           result dtype given explicitly; to i32 with the axis, if any, that the integers point into
 //   map            fn
-//   dot            axes[n_axes]: the summed axes, in the operands' first order
+//   dot            axes[n_axes]: the summed axes, in the operands' first order; the result has the wider operand's dtype,
+//                  or is f32 where the type given says so: the sum before it is rounded
 //   reduce         kind, axes[n_axes]
 //   rename         axes[i] -> to[i]
 //   split          axes[0] -> to[n_to], major first; in place
@@ -148,7 +149,8 @@ typedef struct PmVar {
   PmType type;       // logical until `place`, then with its use placement
   PmInitKind init;
   double init_value;  // PM_INIT_CONST: the value; NORMAL: standard deviation; UNIFORM: half width
-  PmVarId owner;      // optimizer state: the parameter it belongs to; else PM_NONE
+  PmVarId owner;      // optimizer state or master: the parameter it belongs to; else PM_NONE
+  bool master;        // state: its owner is the cast of it, and drew its first values with it
   uint8_t grad;       // parameter: PmDtype that its gradient is summed in over ranks; PM_BOOL: that of the variable
   PmFnId update;      // parameter: (value, grad, lr, step, states...) -> (value, states...); else PM_NONE
   PmLoc loc;
@@ -255,6 +257,7 @@ PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes
 PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number);
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
+PmVarId pm_var_master(const PmModule *m, PmVarId var);  // PM_NONE: the parameter is no working copy
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);
 
 // The key of a `random` op's stream: by the module's seed and the op's `index`.

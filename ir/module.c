@@ -107,6 +107,12 @@ PmVarId pm_module_add_var(PmModule *m, PmVar var) {
   return m->n_vars++;
 }
 
+PmVarId pm_var_master(const PmModule *m, PmVarId var) {
+  for (PmVarId v = 0; v < m->n_vars; v++)
+    if (m->vars[v].master && m->vars[v].owner == var) return v;
+  return PM_NONE;
+}
+
 PmVarId pm_module_find_var(const PmModule *m, const char *path) {
   const char *key = pm_intern_find(m->names, path);
   for (int32_t i = 0; key && i < m->n_vars; i++) {

@@ -316,6 +316,7 @@ static void print_vars(const PmModule *m, PmBuf *out) {
       pm_buf_putc(out, ')');
     }
     put_key(out, "owner", var_path(m, v->owner));
+    if (v->master) pm_buf_puts(out, " master");
     put_key(out, "grad", v->grad == PM_BOOL ? NULL : pm_dtype_text((PmDtype)v->grad));
     put_fn_key(m, "update", v->update, out);
     put_loc(v->loc, out);

@@ -91,6 +91,7 @@ static bool read_var_line(PmReader *r, ModuleRefs *refs) {
     if (!pm_lex_expect(x, '(') || !pm_lex_f64(x, &v.init_value) || !pm_lex_expect(x, ')')) return false;
   }
   if (pm_lex_key(x, "owner") && !pm_lex_string(x, &ref.owner)) return false;
+  v.master = pm_lex_accept_word(x, "master");
   if (pm_lex_key(x, "grad") && !read_float_dtype(x, &v.grad)) return false;
   if (pm_lex_key(x, "update") && !pm_lex_string(x, &ref.update)) return false;
   if (!pm_read_loc(r, &v.loc)) return false;

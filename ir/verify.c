@@ -43,6 +43,13 @@ static PmStatus *verify_axes(Verifier *v) {
 static bool fn_id_valid(const PmModule *m, PmFnId id) { return id >= PM_NONE && id < m->n_fns; }
 static bool var_id_valid(const PmModule *m, PmVarId id) { return id >= PM_NONE && id < m->n_vars; }
 
+static bool masters_owner(const PmModule *m, const PmVar *var) {
+  if (var->role != PM_ROLE_STATE || var->owner == PM_NONE || m->vars[var->owner].role != PM_ROLE_PARAM) return false;
+  PmType t = m->vars[var->owner].type;
+  t.dtype = var->type.dtype;
+  return pm_dtype_is_float((PmDtype)t.dtype) && pm_type_same_logical(&t, &var->type);
+}
+
 static PmStatus *verify_vars(Verifier *v) {
   const PmModule *m = v->m;
   PmNameMap names;
@@ -56,6 +63,9 @@ static PmStatus *verify_vars(Verifier *v) {
     if ((unsigned)var->role >= PM_ROLE_COUNT || (unsigned)var->init >= PM_N_INITS || !var_id_valid(m, var->owner) ||
         !fn_id_valid(m, var->update)) {
       return PM_STATUS(PM_ERR_INTERNAL, "variable %s: a bad role, init, owner or update", var->path);
+    }
+    if (var->master && !masters_owner(m, var)) {
+      return PM_STATUS(PM_ERR_INTERNAL, "variable %s is no master of a parameter of its axes", var->path);
     }
   }
   bool ok = fn_id_valid(m, m->model) && fn_id_valid(m, m->schedule) && fn_id_valid(m, m->step) &&

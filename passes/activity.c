@@ -11,7 +11,8 @@ bool pm_grad_use_equal(const PmDiff *d, const PmGradUse *a, const PmGradUse *b) 
   if (a->fn != b->fn || a->loop != b->loop || a->axis != b->axis) return false;
   if (a->n_carry != b->n_carry || a->n_inv != b->n_inv) return false;
   const PmFn *fn = pm_fn(d->m, a->fn);
-  return same_flags(a->active, b->active, fn->n_params) && same_flags(a->seed, b->seed, fn->n_results);
+  const bool held = a->held && b->held ? memcmp(a->held, b->held, (size_t)fn->n_params) == 0 : a->held == b->held;
+  return held && same_flags(a->active, b->active, fn->n_params) && same_flags(a->seed, b->seed, fn->n_results);
 }
 
 static bool *copy_flags(PmDiff *d, const bool *from, int32_t n) {

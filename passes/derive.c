@@ -5,8 +5,30 @@
 
 bool pm_grad_wants(const PmGrad *g, PmValueId v) { return g->useful[v]; }
 
+PmType pm_grad_held_type(const PmFn *f, const PmGradUse *use, int32_t param) {
+  PmType t = f->values[param].type;
+  if (use->held && use->held[param] != PM_BOOL) t.dtype = use->held[param];
+  return t;
+}
+
+// The cotangent of a variable is summed and handed on in the type that its gradient is held in, and so are those of its
+// casts and views where that type is the wider one: no product or sum is rounded to a narrow type on its way.
+static void hold_cots(PmGrad *g, const PmGradUse *use) {
+  g->held = PM_NEW_N(g->d->arena, uint8_t, g->f.n_values);
+  for (PmValueId v = 0; v < g->f.n_values; v++) g->held[v] = g->f.values[v].type.dtype;
+  for (int32_t i = 0; use->held && i < g->f.n_params; i++) g->held[i] = pm_grad_held_type(&g->f, use, i).dtype;
+  for (int32_t i = 0; use->held && i < g->f.n_nodes; i++) {
+    const PmNode *n = &g->f.nodes[i];
+    if (!(pm_op_flags(n->op) & PM_F_LINEAR) || n->n_in != 1) continue;
+    const bool of_variable = n->in[0] < g->f.n_params ? use->held[n->in[0]] != PM_BOOL
+                                                      : g->held[n->in[0]] != g->f.values[n->in[0]].type.dtype;
+    if (of_variable && g->held[n->in[0]] > g->held[n->out]) g->held[n->out] = g->held[n->in[0]];
+  }
+}
+
 void pm_grad_add(PmGrad *g, PmValueId v, PmValueId d) {
   if (!g->useful[v]) return;
+  d = pm_b_cast(&g->b, d, (PmDtype)g->held[v]);
   g->cot[v] = g->cot[v] == PM_NONE ? d : pm_b_map2(&g->b, PM_S_add, g->cot[v], d);
 }
 
@@ -26,7 +48,18 @@ const char *pm_grad_name(PmModule *m, const char *name) {
   return name ? pm_intern_printf(m->names, "d(%s)", name) : NULL;
 }
 
-static PmStatus *find_pairs(PmDiff *d, const PmFn *f, const PmFlow *flow, const PmGradPair **out_pairs) {
+// Variables go into the bodies of repeats; functions of the library give cotangents in their parameters' types.
+static const uint8_t *call_held(PmDiff *d, const PmNode *node, const PmGradUse *of, const PmGradUse *use) {
+  if (!of->held || pm_fn(d->m, use->fn)->kind != PM_FN_BODY) return NULL;
+  const int32_t n_params = pm_fn(d->m, of->fn)->n_params;
+  uint8_t *held = PM_NEW_N(d->arena, uint8_t, node->n_in);
+  for (int32_t i = use->n_carry; i < node->n_in; i++)
+    if (node->in[i] < n_params) held[i] = of->held[node->in[i]];
+  return held;
+}
+
+static PmStatus *find_pairs(PmDiff *d, const PmFn *f, const PmGradUse *of, const PmFlow *flow,
+                            const PmGradPair **out_pairs) {
   for (int32_t i = 0; i < f->n_nodes; i++) {
     const PmNode *node = &f->nodes[i];
     if (!(pm_op_flags(node->op) & PM_F_CALL)) continue;
@@ -34,6 +67,7 @@ static PmStatus *find_pairs(PmDiff *d, const PmFn *f, const PmFlow *flow, const 
     for (int32_t k = 0; k < node->n_out; k++) used = used || flow->useful[node->out + k];
     if (!used) continue;
     PmGradUse use = pm_flow_call(d, node, flow->active, flow->useful);
+    use.held = call_held(d, node, of, &use);
     PM_TRY(pm_grad_pair(d, &use, &out_pairs[i]));
   }
   return NULL;
@@ -124,8 +158,8 @@ static void sweep_back(PmGrad *g) {
 }
 
 static void push_grad(PmGradPair *p, PmGrad *g, PmValueId *results, int32_t param) {
-  const PmType *type = &g->f.values[param].type;
-  PmValueId v = g->cot[param] != PM_NONE ? pm_grad_conform(g, g->cot[param], type) : pm_b_splat(&g->b, 0.0, type);
+  const PmType type = pm_grad_held_type(&g->f, &p->use, param);
+  PmValueId v = g->cot[param] != PM_NONE ? pm_grad_conform(g, g->cot[param], &type) : pm_b_splat(&g->b, 0.0, &type);
   const PmValue *value = &g->f.values[param];
   pm_b_lend_name(&g->b, v, pm_grad_name(g->d->m, value->name), value->bound);
   results[p->n_grads] = v;
@@ -156,6 +190,7 @@ static void draft_backward(PmGradDraft *w, const PmFlow *flow) {
   PmDiff *d = w->d;
   const PmFn *f = &w->f;
   PmGrad g = {.d = d, .b = {d->m, w->p->bwd, {0}}, .f = *f, .useful = flow->useful, .pairs = w->pairs};
+  hold_cots(&g, &w->p->use);
   open_draft(w, &g, flow);
   g.primal = PM_NEW_N(d->arena, PmValueId, f->n_values);
   g.cot = PM_NEW_N(d->arena, PmValueId, f->n_values);
@@ -197,7 +232,7 @@ PmStatus *pm_grad_derive(PmDiff *d, PmGradPair *p) {
   w.of_primal = PM_NEW_N(d->arena, PmValueId, w.f.n_values);
   w.first = PM_NEW_N(d->arena, PmValueId, w.f.n_nodes);
   w.pairs = (const PmGradPair **)pm_arena_alloc_n(d->arena, (size_t)w.f.n_nodes, sizeof(PmGradPair *));
-  PM_TRY(find_pairs(d, &w.f, flow, w.pairs));
+  PM_TRY(find_pairs(d, &w.f, &p->use, flow, w.pairs));
   p->fwd = add_suffixed(m, &w.f, ".fwd");
   p->bwd = add_suffixed(m, &w.f, ".bwd");
   w.b = (PmBuilder){m, p->fwd, {0}};

@@ -109,16 +109,18 @@ static PmStatus *differentiate_model(PmModule *m, PmArena *scratch, const PmGrad
   }
   bool *active = PM_NEW_N(scratch, bool, f->n_params);
   bool *seed = PM_NEW_N(scratch, bool, f->n_results);
+  uint8_t *held = PM_NEW_N(scratch, uint8_t, f->n_params);
   for (int32_t i = 0; i < f->n_params; i++) {
     PmVarId var = f->param_bind[i].var;
     if (var == PM_NONE || m->vars[var].role == PM_ROLE_ACT || m->vars[var].role == PM_ROLE_GRAD) {
       return PM_STATUS(PM_ERR_INPUT, "parameter %d of model `%s` is not bound to a variable of the step", i, f->name);
     }
     active[i] = m->vars[var].role == PM_ROLE_PARAM;
+    if (active[i]) held[i] = m->vars[var].grad != PM_BOOL ? m->vars[var].grad : m->vars[var].type.dtype;
   }
   seed[0] = true;
   PmDiff d = {.m = m, .arena = scratch, .use_declared = true, .n_declared = m->n_fns};
-  PmGradUse use = {.fn = m->model, .axis = PM_NONE, .active = active, .seed = seed};
+  PmGradUse use = {.fn = m->model, .axis = PM_NONE, .active = active, .seed = seed, .held = held};
   return pm_grad_pair(&d, &use, out);
 }
 

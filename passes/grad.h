@@ -29,8 +29,9 @@ typedef struct PmGradUse {
   bool loop;
   PmAxisId axis;  // loops: the repeat axis
   int32_t n_carry, n_inv;
-  const bool *active;  // by parameter: its cotangent is wanted
-  const bool *seed;    // by result: its cotangent is given
+  const bool *active;   // by parameter: its cotangent is wanted
+  const bool *seed;     // by result: its cotangent is given
+  const uint8_t *held;  // by parameter: the PmDtype that its cotangent is held in, PM_BOOL: its own; NULL: all their own
 } PmGradUse;
 
 typedef struct PmGradPair {
@@ -87,6 +88,7 @@ typedef struct PmGrad {
   PmValueId *primal;         // value of f -> draft
   PmValueId *cot;            // value of f -> draft, or PM_NONE so far
   const bool *useful;        // value of f
+  uint8_t *held;             // value of f: PmDtype of its cotangent
   const PmGradPair **pairs;  // node of f -> the pair that its call became, or NULL
   PmValueId **call_results;  // node of f -> all results of its forward call, in the draft
 } PmGrad;
@@ -110,11 +112,14 @@ typedef struct PmGradDraft {
 void pm_grad_close(PmGradDraft *w);
 
 bool pm_grad_wants(const PmGrad *g, PmValueId v);
-// Adds `d` to the cotangent of `v`; nothing when v wants none. The order of calls is the order of the sum.
+// Adds `d`, cast to the dtype that the cotangent of `v` is held in; nothing when v wants none. The order of calls is the
+// order of the sum.
 void pm_grad_add(PmGrad *g, PmValueId v, PmValueId d);
 // A permuted broadcast where the axes of `v` stand in another order than those of `type`, which it has all.
 PmValueId pm_grad_conform(PmGrad *g, PmValueId v, const PmType *type);
 const char *pm_grad_name(PmModule *m, const char *name);  // "d(<name>)"; NULL for NULL
+// The type that the cotangent of parameter `param` of f has.
+PmType pm_grad_held_type(const PmFn *f, const PmGradUse *use, int32_t param);
 PmValueId pm_grad_splat(PmGrad *g, double v, PmValueId like);
 
 // Some hook passes a cotangent through this op or scalar function.

@@ -22,9 +22,7 @@ static void grad_broadcast(PmGrad *g, const PmNode *node) {
   pm_grad_add(g, node->in[0], n > 0 ? pm_b_reduce(&g->b, PM_SUM, c, axes, n) : c);
 }
 
-static void grad_cast(PmGrad *g, const PmNode *node) {
-  pm_grad_add(g, node->in[0], pm_b_cast(&g->b, g->cot[node->out], (PmDtype)primal_type(g, node->in[0])->dtype));
-}
+static void grad_cast(PmGrad *g, const PmNode *node) { pm_grad_add(g, node->in[0], g->cot[node->out]); }
 
 static void grad_map(PmGrad *g, const PmNode *node) {
   for (int32_t k = 0; k < node->n_in; k++) {
@@ -35,7 +33,8 @@ static void grad_map(PmGrad *g, const PmNode *node) {
 }
 
 // Cotangent of operand k of a dot: summed with the other operand over the axes that only the other has. Of the two
-// operand orders the one whose kept axes begin as the wanted ones do gives the wanted axis order most often.
+// operand orders the one whose kept axes begin as the wanted ones do gives the wanted axis order most often. What is
+// held in f32 takes the sums as they are.
 static void dot_operand(PmGrad *g, const PmNode *node, int32_t k) {
   const PmType *want = primal_type(g, node->in[k]), *other = primal_type(g, node->in[1 - k]);
   const PmType *y = primal_type(g, node->out);
@@ -47,8 +46,9 @@ static void dot_operand(PmGrad *g, const PmNode *node, int32_t k) {
   }
   PmValueId c = g->cot[node->out], o = g->primal[node->in[1 - k]];
   bool other_first = want->rank > 0 && pm_type_find(y, want->dims[0].axis) == PM_NONE;
-  PmValueId d = other_first ? pm_b_dot(&g->b, o, c, axes, n) : pm_b_dot(&g->b, c, o, axes, n);
-  pm_grad_add(g, node->in[k], pm_b_cast(&g->b, d, (PmDtype)want->dtype));
+  PmValueId x = other_first ? o : c, z = other_first ? c : o;
+  bool wide = g->held[node->in[k]] == PM_F32;
+  pm_grad_add(g, node->in[k], wide ? pm_b_dot_f32(&g->b, x, z, axes, n) : pm_b_dot(&g->b, x, z, axes, n));
 }
 
 static void grad_dot(PmGrad *g, const PmNode *node) {
@@ -89,9 +89,16 @@ static void grad_rename(PmGrad *g, const PmNode *node) {
   pm_grad_add(g, node->in[0], pm_b_rename(&g->b, g->cot[node->out], a->to, a->axes, a->n_axes));
 }
 
+// The type of operand 0 in the dtype of the cotangent that there is.
+static PmType cot_type(const PmGrad *g, const PmNode *node) {
+  PmType t = *primal_type(g, node->in[0]);
+  t.dtype = pm_b_type(&g->b, g->cot[node->out])->dtype;
+  return t;
+}
+
 // The cotangent stands at the selected position; elsewhere it is 0.
 static void grad_select(PmGrad *g, const PmNode *node) {
-  PmType x = *primal_type(g, node->in[0]);
+  PmType x = cot_type(g, node);
   PmValueId pos = pm_b_pos(&g->b, node->attr.axes[0]);
   PmType line = *pm_b_type(&g->b, pos);
   PmValueId hit = pm_b_map2(&g->b, PM_S_eq, pos, pm_b_splat(&g->b, (double)node->attr.index, &line));
@@ -108,9 +115,10 @@ static void grad_stack(PmGrad *g, const PmNode *node) {
 }
 
 static void grad_index(PmGrad *g, const PmNode *node) {
-  pm_grad_add(g, node->in[0],
-              pm_b_scatter_add(&g->b, g->primal[node->in[1]], g->cot[node->out], node->attr.axes[0],
-                               *primal_type(g, node->in[0])));
+  PmType table = *primal_type(g, node->in[0]);
+  table.dtype = g->held[node->in[0]];
+  PmValueId c = pm_b_cast(&g->b, g->cot[node->out], (PmDtype)table.dtype);
+  pm_grad_add(g, node->in[0], pm_b_scatter_add(&g->b, g->primal[node->in[1]], c, node->attr.axes[0], table));
 }
 
 // The transpose of index. Axes of the updates that neither the indices nor the result have were summed.
@@ -122,13 +130,15 @@ static void grad_scatter_add(PmGrad *g, const PmNode *node) {
 
 // The value that argument `a` of the callee's backward takes.
 static PmValueId argument(PmGrad *g, const PmNode *node, int32_t index, const PmGradArg *a) {
+  PmType sum;
   switch (a->kind) {
     case PM_ARG_PARAM:
       return g->primal[node->in[a->index]];
     case PM_ARG_RESULT:
       return g->call_results[index][a->index];
     case PM_ARG_ACC:
-      return pm_b_splat(&g->b, 0.0, primal_type(g, node->in[a->index]));
+      sum = pm_grad_held_type(pm_fn(g->d->m, node->attr.callee), &g->pairs[index]->use, a->index);
+      return pm_b_splat(&g->b, 0.0, &sum);
     case PM_ARG_COT:
       break;
   }

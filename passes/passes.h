@@ -33,7 +33,7 @@ PM_MUST_CHECK PmStatus *pm_passes_run(PmPassCtx *ctx, PmModule *m, const char *n
 // Writes or prints the module as --dump-to and --print-ir-after ask.
 PM_MUST_CHECK PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const char *pass);
 
-#define PM_DEFAULT_PASSES "simplify,differentiate,simplify,pad,place,partition,simplify"
+#define PM_DEFAULT_PASSES "simplify,differentiate,simplify,masters,pad,place,partition,simplify"
 
 #define PASS(name, in, out, help) PmStatus *pm_pass_##name(PmPassCtx *ctx, PmModule *m);
 #include "passes/passes.def"

@@ -44,12 +44,6 @@ static void find_used(Close *c) {
   }
 }
 
-static bool is_cheap(const PmNode *node) {
-  uint32_t flags = pm_op_flags(node->op);
-  if (flags & (PM_F_CALL | PM_F_COMM)) return false;
-  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
-}
-
 // A variable of the module is there in the backward anyway: what is cast or broadcast from it need not be saved.
 static bool is_variable(const Close *c, PmValueId param) {
   const PmValue *v = &c->w->f.values[param];
@@ -78,7 +72,7 @@ static void find_saved(Close *c) {
   }
   for (int32_t i = 0; i < c->fwd.n_nodes; i++) {
     const PmNode *node = &c->fwd.nodes[i];
-    bool cheap = is_cheap(node);
+    bool cheap = pm_is_cheap(node);
     for (int32_t k = 0; cheap && k < node->n_in; k++) cheap = have[node->in[k]];
     for (PmValueId v = node->out; v < node->out + node->n_out; v++) {
       c->saved[v] = c->used[v] && !cheap;
@@ -86,16 +80,6 @@ static void find_saved(Close *c) {
     }
   }
   save_variables(c);
-}
-
-// An axis of the repeat's size that `t` does not have. A residual that has the repeat axis itself cannot be stacked
-// along it: it is saved under this other name.
-static PmAxisId other_axis(PmModule *m, PmAxisId axis, const PmType *t) {
-  for (int32_t k = 1;; k++) {
-    const char *name = pm_intern_printf(m->names, "%s.saved%d", m->axes[axis].name, k);
-    PmAxisId other = pm_module_axis(m, name, m->axes[axis].size, m->axes[axis].loc);
-    if (pm_type_find(t, other) == PM_NONE) return other;
-  }
 }
 
 static bool must_rename(const PmGradUse *use, const PmGradArg *a, const PmType *t) {
@@ -114,7 +98,7 @@ static PmGradArg find_source(Close *c, PmValueId v) {
   PmBuilder *b = &c->w->b;
   const PmType type = *pm_b_type(b, v);
   if (must_rename(c->use, &a, &type)) {
-    PmAxisId other = other_axis(b->m, c->use->axis, &type);
+    PmAxisId other = pm_other_axis(b->m, c->use->axis, &type);
     v = pm_b_rename(b, v, &c->use->axis, &other, 1);
   }
   c->results[c->n_results++] = v;
@@ -189,7 +173,7 @@ static void add_params(Close *c, PmBuilder *b, const PmFn *draft, PmValueId *map
   for (int32_t i = 0; i < p->n_args; i++) {
     const PmGradArg *a = &p->args[i];
     if (a->kind == PM_ARG_ACC) {
-      sums[a->index] = pm_b_param(b, c->w->f.values[a->index].type, NULL);
+      sums[a->index] = pm_b_param(b, pm_grad_held_type(&c->w->f, c->use, a->index), NULL);
       continue;
     }
     const PmValue *v = &draft->values[c->sources[i]];

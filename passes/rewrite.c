@@ -10,6 +10,7 @@ static const bool takes_type[PM_OP_COUNT] = {[PM_OP_const] = true,
                                              [PM_OP_broadcast] = true,
                                              [PM_OP_cast] = true,
                                              [PM_OP_permute] = true,
+                                             [PM_OP_dot] = true,
                                              [PM_OP_scatter_add] = true};
 
 bool pm_op_takes_type(PmOp op) { return takes_type[op]; }
@@ -66,6 +67,20 @@ PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type) {
   PmType to = *type, number = pm_type_scalar((PmDtype)type->dtype);
   number.index_of = type->index_of;
   return pm_b_broadcast(b, pm_b_node(b, PM_OP_const, &(PmAttr){.number = v}, NULL, 0, &number), to);
+}
+
+bool pm_is_cheap(const PmNode *node) {
+  uint32_t flags = pm_op_flags(node->op);
+  if (flags & (PM_F_CALL | PM_F_COMM)) return false;
+  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
+}
+
+PmAxisId pm_other_axis(PmModule *m, PmAxisId axis, const PmType *t) {
+  for (int32_t k = 1;; k++) {
+    const char *name = pm_intern_printf(m->names, "%s.saved%d", m->axes[axis].name, k);
+    PmAxisId other = pm_module_axis(m, name, m->axes[axis].size, m->axes[axis].loc);
+    if (pm_type_find(t, other) == PM_NONE) return other;
+  }
 }
 
 typedef struct Frame {

@@ -22,6 +22,12 @@ void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound);
 // A constant broadcast to `type` (which also gives the dtype and what an index points into).
 PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type);
 
+// Pointwise work and views: made again in another place for no memory traffic of its own, and with the same bits.
+bool pm_is_cheap(const PmNode *node);
+
+// An axis of `axis`' size that `t` does not have, under which a value with `axis` can be stacked along `axis`.
+PmAxisId pm_other_axis(PmModule *m, PmAxisId axis, const PmType *t);
+
 // All functions that are not dead, callees before callers. LIMIT when calls nest deeper than PM_MAX_NESTING.
 PM_MUST_CHECK PmStatus *pm_fn_order(const PmModule *m, PmArena *arena, PmFnId **out_order, int32_t *out_n);
 

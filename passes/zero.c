@@ -115,7 +115,8 @@ static void store_grads(const Zero *z, PmVarId var) {
 
 // The optimizer's call for this parameter works on the stored parts.
 static void store_update(const Zero *z, PmVarId var) {
-  int32_t value = step_slot(z, var);
+  const PmVarId master = pm_var_master(z->m, var);
+  int32_t value = step_slot(z, master != PM_NONE ? master : var);
   for (int32_t i = 0; i < z->f->n_nodes; i++) {
     const PmNode *n = &z->f->nodes[i];
     if (!pm_is_call(n) || n->n_in == 0 || pm_slot(z->step, n->in[0]) != value) continue;

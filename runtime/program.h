@@ -187,6 +187,8 @@ typedef struct PmProgVar {
   const char *path;
   uint8_t role, dtype, init;
   double init_value;
+  int32_t twin;         // of a parameter that is a working copy: its master, a state; of a master: its copy; -1: neither.
+                        // Both draw their first values by the path of the copy, which is the cast of its master
   int64_t index_size;   // i32 inputs: legal values are -1 .. index_size - 1; 0: any
   int32_t rank;
   PmVarDim dims[PM_PROGRAM_MAX_RANK];

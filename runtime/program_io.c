@@ -386,6 +386,7 @@ static void put_vars(PmIo *io, PmProgram *p) {
     put_word(io, "role", &v->role, role_words, PM_VAR_ROLE_COUNT);
     put_word(io, "init", &v->init, init_words, PM_VAR_INIT_COUNT);
     io->vtbl->number(io, "value", &v->init_value);
+    put_i32(io, "twin", &v->twin, -1);
     put_i64(io, "index", &v->index_size, 0);
     put_range(io, "at", &v->at);
     put_dims(io, v->dims, &v->rank);

@@ -170,8 +170,15 @@ static void store(PmKDtype dtype, char *at, int64_t i, double v) {
   if (dtype == PM_K_BOOL) at[i] = v != 0;
 }
 
+static double rounded(PmKDtype dtype, double v) {
+  if (dtype == PM_K_BF16) return (double)pm_bf16_round(v);
+  if (dtype == PM_K_F16) return (double)pm_f16_round(v);
+  return dtype == PM_K_F32 ? (double)(float)v : v;
+}
+
 typedef struct InitRun {
   const PmProgVar *v;
+  const PmProgVar *master;  // or NULL
   DrawFn *draw;
   uint64_t key;
   char *at;
@@ -180,7 +187,9 @@ typedef struct InitRun {
 static PmStatus *init_run(void *context, int64_t local, int64_t global, int64_t n) {
   const InitRun *r = context;
   for (int64_t i = 0; i < n; i++) {
-    store((PmKDtype)r->v->dtype, r->at, local + i, r->v->init_value * r->draw(r->key, (uint64_t)(global + i)));
+    double x = r->v->init_value * r->draw(r->key, (uint64_t)(global + i));
+    if (r->master) x = rounded((PmKDtype)r->master->dtype, x);
+    store((PmKDtype)r->v->dtype, r->at, local + i, x);
   }
   return NULL;
 }
@@ -189,10 +198,12 @@ static PmStatus *init_rank(PmSession *s, int64_t rank, void *context) {
   (void)context;
   for (int32_t i = 0; i < s->p->n_vars; i++) {
     const PmProgVar *v = &s->p->vars[i];
+    const PmProgVar *twin = v->twin >= 0 ? &s->p->vars[v->twin] : NULL;
     InitRun run = {
         .v = v,
+        .master = twin && v->role == PM_VAR_PARAM ? twin : NULL,
         .draw = draw_fns[v->init],
-        .key = pm_random_key(s->options.seed, v->path),
+        .key = pm_random_key(s->options.seed, twin && v->role == PM_VAR_STATE ? twin->path : v->path),
         .at = s->ranks[rank].device->arena + v->at.offset,
     };
     memset(run.at, 0, (size_t)v->at.bytes);  // padding is zero

@@ -118,6 +118,17 @@ static PmStatus *check_data(const PmProgram *p) {
   return NULL;
 }
 
+static PmStatus *check_twin(const PmProgram *p, int32_t i) {
+  const PmProgVar *v = &p->vars[i];
+  if (v->twin < -1 || v->twin >= p->n_vars) return PM_BAD("`%s` is malformed", v->path);
+  if (v->twin < 0) return NULL;
+  const PmProgVar *t = &p->vars[v->twin];
+  bool ok = t->twin == i && v->rank == t->rank && v->init == t->init && v->init_value == t->init_value;
+  ok = ok && (v->role == PM_VAR_PARAM ? t->role == PM_VAR_STATE : v->role == PM_VAR_STATE && t->role == PM_VAR_PARAM);
+  for (int32_t d = 0; ok && d < v->rank; d++) ok = v->dims[d].size == t->dims[d].size;
+  return ok ? NULL : PM_BAD("`%s` and `%s` are no master and working copy", v->path, t->path);
+}
+
 static PmStatus *check_vars(const PmProgram *p) {
   for (int32_t i = 0; i < p->n_vars; i++) {
     const PmProgVar *v = &p->vars[i];
@@ -129,6 +140,7 @@ static PmStatus *check_vars(const PmProgram *p) {
     if (v->init > PM_VAR_INIT_CONST && !real)
       return PM_BAD("`%s`: random values of a dtype without fractions", v->path);
     if (v->role == PM_VAR_STEP && v->rank != 0) return PM_BAD("`%s`: the step counter is no scalar", v->path);
+    PM_TRY(check_twin(p, i));
   }
   return check_data(p);
 }

@@ -12,7 +12,7 @@
 
 #define PREFIX "value:"
 #define REFERENCE_PASSES "simplify,differentiate,simplify,probe"
-#define PLAN_PASSES REFERENCE_PASSES ",pad,place,partition,simplify"
+#define PLAN_PASSES REFERENCE_PASSES ",masters,pad,place,partition,simplify"
 
 typedef struct Bisect {
   PmTool *t;
@@ -65,7 +65,10 @@ static PmStatus *run_plan(const Bisect *b, const PmModule *reference, PmRun *run
   PM_TRY(pm_session_load(run->session, NULL, b->step));
   for (PmVarId i = 0; i < reference->n_vars; i++) {
     int32_t var = pm_session_find_var(run->session, reference->vars[i].path);
-    if (var >= 0) PM_TRY(pm_run_set_var(run, var, b->vars[i]));
+    if (var < 0) continue;
+    const PmProgVar *v = &run->p->vars[var];
+    PM_TRY(pm_run_set_var(run, var, b->vars[i]));
+    if (v->role == PM_VAR_PARAM && v->twin >= 0) PM_TRY(pm_run_set_var(run, v->twin, b->vars[i]));
   }
   return pm_session_run(run->session, PM_ENTRY_STEP);
 }

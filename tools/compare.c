@@ -6,15 +6,16 @@
 #include "tools/show.h"
 
 static const char *const kind_texts[PM_CMP_COUNT] = {
-    [PM_CMP_INITIAL] = "initial value", [PM_CMP_LOSS] = "loss",         [PM_CMP_GRAD_NORM] = "grad_norm",
-    [PM_CMP_REPORT] = "report",         [PM_CMP_GRADIENT] = "gradient", [PM_CMP_PARAM] = "updated parameter",
-    [PM_CMP_STATE] = "updated state",   [PM_CMP_LOGITS] = "logits",     [PM_CMP_MODEL_STATE] = "model state",
+    [PM_CMP_INITIAL] = "initial value",   [PM_CMP_LOSS] = "loss",           [PM_CMP_GRAD_NORM] = "grad_norm",
+    [PM_CMP_REPORT] = "report",           [PM_CMP_GRADIENT] = "gradient",   [PM_CMP_PARAM] = "updated parameter",
+    [PM_CMP_COPY] = "working copy",       [PM_CMP_STATE] = "updated state", [PM_CMP_LOGITS] = "logits",
+    [PM_CMP_MODEL_STATE] = "model state",
 };
 
 // With a 16-bit format one value that rounds the other way moves by two units, and so does what it is passed on to; a
 // few such lie between a weight and its gradient. A loss is a mean of many, in f32; a norm may hang on few gradients.
 double pm_compare_bound(const PmCompare *c, PmCompareKind kind) {
-  if (kind == PM_CMP_INITIAL) return 0;
+  if (kind == PM_CMP_INITIAL || kind == PM_CMP_COPY) return 0;
   bool updates = kind == PM_CMP_PARAM || kind == PM_CMP_STATE;
   double units = kind == PM_CMP_LOSS ? 0.5 : kind == PM_CMP_GRAD_NORM ? 4 : updates ? 0 : 8;
   double coarse = units * c->unit;

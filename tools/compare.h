@@ -12,6 +12,7 @@ typedef enum PmCompareKind {
   PM_CMP_REPORT,
   PM_CMP_GRADIENT,
   PM_CMP_PARAM,
+  PM_CMP_COPY,   // working copy against the cast of its master
   PM_CMP_STATE,  // of the optimizer, from the plan's own gradient
   PM_CMP_MODEL_STATE,
   PM_CMP_LOGITS,
@@ -39,7 +40,7 @@ typedef struct PmCompare {
 // a: the plan's numbers, b: the reference's. Numbers that are not finite on either side are infinitely wrong.
 void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType *type, const double *a,
                 const double *b, int64_t n, double floor);
-double pm_compare_bound(const PmCompare *c, PmCompareKind kind);  // initial values must be equal
+double pm_compare_bound(const PmCompare *c, PmCompareKind kind);  // initial values and working copies must be equal
 bool pm_compare_ok(const PmCompare *c);
 void pm_compare_print(const PmCompare *c, PmArena *arena, FILE *to);
 void pm_compare_json(const PmCompare *c, PmJson *j);  // an array

@@ -72,7 +72,7 @@ static double clip_scale(const PmModule *m, double norm) {
   return ratio < 1 ? (double)ratio : 1;
 }
 
-static double rounded(PmDtype dtype, double v) {
+double pm_reference_round(PmDtype dtype, double v) {
   if (dtype == PM_BF16) return (double)pm_bf16_round(v);
   if (dtype == PM_F16) return (double)pm_f16_round(v);
   return dtype == PM_F32 ? (double)(float)v : v;
@@ -91,7 +91,7 @@ static PmDtype gradient_dtype(const PmModule *m, PmVarId var) {
 
 static PmTensor scalar_of(PmReference *r, const PmType *type, double v) {
   PmTensor t = pm_tensor_new(&r->scratch, r->declared, type);
-  for (int64_t i = 0; i < t.n; i++) t.data[i] = rounded((PmDtype)type->dtype, v);
+  for (int64_t i = 0; i < t.n; i++) t.data[i] = pm_reference_round((PmDtype)type->dtype, v);
   return t;
 }
 
@@ -140,8 +140,8 @@ PmStatus *pm_reference_update(PmReference *r, PmVarId var, const double *grad, d
   if (r->m->loss_scale > 0 && !isfinite(norm)) return keep(r, var, out);
   PmTensor g = pm_tensor_new(&r->scratch, r->declared, gradient_param(r, var));
   PmDtype dtype = gradient_dtype(r->m, var);
-  double scale = rounded(dtype, clip_scale(r->m, norm));
-  for (int64_t i = 0; i < g.n; i++) g.data[i] = rounded(dtype, grad[i] * scale);
+  double scale = pm_reference_round(dtype, clip_scale(r->m, norm));
+  for (int64_t i = 0; i < g.n; i++) g.data[i] = pm_reference_round(dtype, grad[i] * scale);
   return run_update(r, var, g, lr, current_step(r), false, out);
 }
 

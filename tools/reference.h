@@ -38,5 +38,7 @@ PM_MUST_CHECK PmStatus *pm_reference_eval(PmReference *r, PmTensor *out_logits);
 // out[0]: the parameter, then its states in the order of the variables.
 PM_MUST_CHECK PmStatus *pm_reference_update(PmReference *r, PmVarId var, const double *grad, double norm, double lr,
                                             PmTensor **out);
+// `v` as a number of the dtype.
+double pm_reference_round(PmDtype dtype, double v);
 
 #endif

@@ -2,7 +2,7 @@
 #include "tools/show.h"
 
 PmStatus *pm_show_graph(PmTool *t, const char *path) {
-  if (t->opt.residuals) return pm_show_residuals(t, path);
+  if (t->opt.residuals || t->opt.split_backward) return pm_show_residuals(t, path);
   PmModule *m;
   PM_TRY(pm_tool_module(t, path, "simplify", &m));
   PmBuf text;

@@ -19,15 +19,17 @@ static int64_t aligned(const PmBuffer *b) {
   return pm_align_i64(b->at.bytes, PM_ARENA_ALIGN, &n) ? n : INT64_MAX;
 }
 
+static bool owns(int32_t owner, const PmBuffer *b) { return owner == PM_OWN_COUNT || owner == b->owner; }
+
 static bool is_live(const PmBuffer *b, const Peak *at) {
   return b->entry < 0 || (b->entry == at->entry && b->first <= at->step && at->step <= b->last);
 }
 
-// The moment with the largest sum of live bytes, the first of equals.
-static Peak find_peak(PmArena *arena, const PmProgram *p) {
+// The moment with the largest sum of live bytes of an owner (PM_OWN_COUNT: of all), the first of equals.
+static Peak find_peak(PmArena *arena, const PmProgram *p, int32_t owner) {
   int64_t persistent = 0;
   for (int32_t i = 0; i < p->n_buffers; i++) {
-    if (p->buffers[i].entry < 0) persistent += aligned(&p->buffers[i]);
+    if (p->buffers[i].entry < 0 && owns(owner, &p->buffers[i])) persistent += aligned(&p->buffers[i]);
   }
   Peak best = {.entry = PM_ENTRY_STEP, .step = 0, .bytes = persistent};
   for (int32_t e = 0; e < PM_ENTRY_COUNT; e++) {
@@ -35,7 +37,7 @@ static Peak find_peak(PmArena *arena, const PmProgram *p) {
     int64_t *change = PM_NEW_N(arena, int64_t, n + 2);
     for (int32_t i = 0; i < p->n_buffers; i++) {
       const PmBuffer *b = &p->buffers[i];
-      if (b->entry != e || b->first < 0 || b->first > n || b->last < b->first) continue;
+      if (!owns(owner, b) || b->entry != e || b->first < 0 || b->first > n || b->last < b->first) continue;
       change[b->first] += aligned(b);
       change[b->last < n ? b->last + 1 : n + 1] -= aligned(b);
     }
@@ -49,11 +51,11 @@ static Peak find_peak(PmArena *arena, const PmProgram *p) {
 }
 
 typedef struct Owned {
-  int64_t persistent, at_peak;
+  int64_t persistent, at_peak, most;
   int32_t buffers;
 } Owned;
 
-static void sum_owners(const PmProgram *p, const Peak *peak, Owned *owned) {
+static void sum_owners(PmArena *arena, const PmProgram *p, const Peak *peak, Owned *owned) {
   for (int32_t i = 0; i < p->n_buffers; i++) {
     const PmBuffer *b = &p->buffers[i];
     Owned *o = &owned[b->owner];
@@ -61,6 +63,7 @@ static void sum_owners(const PmProgram *p, const Peak *peak, Owned *owned) {
     if (b->entry < 0) o->persistent += aligned(b);
     if (is_live(b, peak)) o->at_peak += aligned(b);
   }
+  for (int32_t i = 0; i < PM_OWN_COUNT; i++) owned[i].most = find_peak(arena, p, i).bytes;
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -113,6 +116,7 @@ static void print_json(const PmProgram *p, const Peak *peak, const Owned *owned,
     pm_json_put_i64(j, "buffers", owned[i].buffers);
     pm_json_put_i64(j, "persistent_bytes", owned[i].persistent);
     pm_json_put_i64(j, "peak_bytes", owned[i].at_peak);
+    pm_json_put_i64(j, "most_bytes", owned[i].most);
     pm_json_end_object(j);
   }
   pm_json_end_object(j);
@@ -133,9 +137,9 @@ static void print_json(const PmProgram *p, const Peak *peak, const Owned *owned,
 
 static void print_owners(PmArena *arena, const Owned *owned) {
   PmTable table;
-  pm_table_init(&table, arena, "lrrr");
-  const char *const head[] = {"owner", "buffers", "persistent", "at the peak"};
-  for (int32_t i = 0; i < 4; i++) pm_table_cell(&table, head[i]);
+  pm_table_init(&table, arena, "lrrrr");
+  const char *const head[] = {"owner", "buffers", "persistent", "at the peak", "at its own"};
+  for (int32_t i = 0; i < 5; i++) pm_table_cell(&table, head[i]);
   Owned all = {0};
   for (int32_t i = 0; i < PM_OWN_COUNT; i++) {
     const Owned *o = &owned[i];
@@ -147,11 +151,13 @@ static void print_owners(PmArena *arena, const Owned *owned) {
     pm_table_count(&table, o->buffers);
     pm_table_count(&table, o->persistent);
     pm_table_count(&table, o->at_peak);
+    pm_table_count(&table, o->most);
   }
   pm_table_cell(&table, "total");
   pm_table_count(&table, all.buffers);
   pm_table_count(&table, all.persistent);
   pm_table_count(&table, all.at_peak);
+  pm_table_cell(&table, "");
   pm_table_print(&table, "  ", stdout);
 }
 
@@ -185,9 +191,9 @@ static void print_text(PmArena *arena, const PmProgram *p, const Peak *peak, con
 PmStatus *pm_show_memory(PmTool *t, const char *path) {
   PmProgram *p;
   PM_TRY(pm_tool_program(t, path, &p, NULL));
-  Peak peak = find_peak(&t->arena, p);
+  Peak peak = find_peak(&t->arena, p, PM_OWN_COUNT);
   Owned owned[PM_OWN_COUNT] = {0};
-  sum_owners(p, &peak, owned);
+  sum_owners(&t->arena, p, &peak, owned);
   const PmBuffer **big;
   int32_t n_big = biggest(&t->arena, p, &peak, &big);
   if (t->opt.json) {

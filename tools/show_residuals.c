@@ -1,6 +1,20 @@
-// What the forward pass keeps for the backward one: the results of the model's forward function that the backward
-// function is called with. Bytes are a rank's.
+// What one part of the step keeps for another: the forward for the backward, or, where that is split, its input part
+// for its weight part. These are the results of the model's one function that the other is called with. Bytes are a
+// rank's.
 #include "tools/show.h"
+
+typedef struct Parts {
+  const char *from, *to;  // suffixes of functions
+  const char *passes;
+  const char *key;  // in JSON
+  const char *title;
+} Parts;
+
+static const Parts forward_backward = {"fwd", "bwd", PM_PLACE_PASSES, "residuals",
+                                       "kept from the forward pass for the backward pass"};
+static const Parts input_weight = {"bwd_input", "bwd_weight",
+                                   "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place",
+                                   "handed", "handed from the input part of the backward pass to its weight part"};
 
 typedef struct Residual {
   const char *name;
@@ -41,9 +55,9 @@ static bool uses(const PmNode *node, PmValueId v) {
   return false;
 }
 
-static void print_text(PmTool *t, const PmModule *m, const Residual *list, int32_t n, int64_t total) {
-  printf("%s on %s: kept from the forward pass for the backward pass, bytes a rank\n\n", m->name,
-         pm_module_mesh_text(&t->arena, m));
+static void print_text(PmTool *t, const PmModule *m, const Parts *parts, const Residual *list, int32_t n,
+                       int64_t total) {
+  printf("%s on %s: %s, bytes a rank\n\n", m->name, pm_module_mesh_text(&t->arena, m), parts->title);
   PmTable table;
   pm_table_init(&table, &t->arena, "llrl");
   PmBuf type;
@@ -64,12 +78,13 @@ static void print_text(PmTool *t, const PmModule *m, const Residual *list, int32
   pm_buf_deinit(&type);
 }
 
-static void print_json(PmTool *t, const PmModule *m, const Residual *list, int32_t n, int64_t total) {
+static void print_json(PmTool *t, const PmModule *m, const Parts *parts, const Residual *list, int32_t n,
+                       int64_t total) {
   PmAnswer a;
   PmBuf type;
   pm_buf_init(&type);
   pm_answer_begin(&a);
-  pm_json_key(&a.json, "residuals");
+  pm_json_key(&a.json, parts->key);
   pm_json_array(&a.json);
   for (int32_t i = 0; i < n; i++) {
     pm_buf_clear(&type);
@@ -89,23 +104,24 @@ static void print_json(PmTool *t, const PmModule *m, const Residual *list, int32
 
 PmStatus *pm_show_residuals(PmTool *t, const char *path) {
   PmModule *m;
-  PM_TRY(pm_tool_module(t, path, PM_PLACE_PASSES, &m));
-  const PmNode *fwd = call_of(m, "fwd"), *bwd = call_of(m, "bwd");
+  const Parts *parts = t->opt.split_backward ? &input_weight : &forward_backward;
+  PM_TRY(pm_tool_module(t, path, parts->passes, &m));
+  const PmNode *from = call_of(m, parts->from), *to = call_of(m, parts->to);
   int32_t n = 0;
   int64_t total = 0;
-  Residual *list = PM_NEW_N(&t->arena, Residual, fwd ? fwd->n_out + 1 : 1);
-  for (int32_t k = 0; fwd && bwd && k < fwd->n_out; k++) {
-    if (!uses(bwd, fwd->out + k)) continue;
+  Residual *list = PM_NEW_N(&t->arena, Residual, from ? from->n_out + 1 : 1);
+  for (int32_t k = 0; from && to && k < from->n_out; k++) {
+    if (!uses(to, from->out + k)) continue;
     Residual *r = &list[n++];
-    r->type = &pm_fn(m, m->step)->values[fwd->out + k].type;
+    r->type = &pm_fn(m, m->step)->values[from->out + k].type;
     r->bytes = pm_type_local_bytes(m, r->type);
     total += r->bytes;
-    find_origin(m, pm_fn(m, fwd->attr.callee), k, r);
+    find_origin(m, pm_fn(m, from->attr.callee), k, r);
   }
   if (t->opt.json) {
-    print_json(t, m, list, n, total);
+    print_json(t, m, parts, list, n, total);
   } else {
-    print_text(t, m, list, n, total);
+    print_text(t, m, parts, list, n, total);
   }
   return NULL;
 }

@@ -30,9 +30,10 @@ typedef struct Verify {
   PmRun run;
   PmReference ref;
   PmCompare cmp;
-  int32_t *prog_var;  // variable of the module -> of the program, -1: the program does without it
-  double **grads;     // by variable: the plan's raw gradient of this step, NULL: none
-  PmArena scratch;    // of this step
+  int32_t *prog_var;  // variable of the module -> of the program, a parameter's master; -1: the program does without it
+  int32_t *prog_copy;  // parameter of the module -> its working copy in the program, -1: none
+  double **grads;      // by variable: the plan's raw gradient of this step, NULL: none
+  PmArena scratch;     // of this step
   PmSessionMemory memory;
   int64_t steps;  // compared; the last is the first that fails
   bool failed;
@@ -84,7 +85,21 @@ static double coarsest_unit(const PmModule *m) {
 static PmStatus *copy_vars(Verify *v) {
   for (PmVarId i = 0; i < v->ref.m->n_vars; i++) {
     if (v->prog_var[i] >= 0) PM_TRY(pm_run_set_var(&v->run, v->prog_var[i], v->ref.vars[i]));
+    if (v->prog_copy[i] >= 0) PM_TRY(pm_run_set_var(&v->run, v->prog_copy[i], v->ref.vars[i]));
   }
+  return NULL;
+}
+
+// The reference knows parameters as the program's text does: stored once, cast where they are read. A plan's working
+// copy must be the cast of the plan's own master.
+static PmStatus *compare_copy(Verify *v, PmVarId var) {
+  if (v->prog_copy[var] < 0) return NULL;
+  const int64_t n = v->ref.elements[var];
+  double *got = PM_NEW_N(&v->scratch, double, n), *want = PM_NEW_N(&v->scratch, double, n);
+  PM_TRY(pm_run_get_var(&v->run, v->prog_copy[var], got));
+  PM_TRY(pm_run_get_var(&v->run, v->prog_var[var], want));
+  for (int64_t i = 0; i < n; i++) want[i] = pm_reference_round((PmDtype)v->m->vars[var].type.dtype, want[i]);
+  pm_compare(&v->cmp, PM_CMP_COPY, v->ref.m->vars[var].path, &v->ref.m->vars[var].type, got, want, n, 0);
   return NULL;
 }
 
@@ -95,6 +110,7 @@ static PmStatus *compare_initial(Verify *v) {
     double *got = PM_NEW_N(&v->scratch, double, v->ref.elements[i]);
     PM_TRY(pm_run_get_var(&v->run, v->prog_var[i], got));
     pm_compare(&v->cmp, PM_CMP_INITIAL, m->vars[i].path, &m->vars[i].type, got, v->ref.vars[i], v->ref.elements[i], 0);
+    PM_TRY(compare_copy(v, i));
   }
   return NULL;
 }
@@ -179,6 +195,7 @@ static PmStatus *compare_updates(Verify *v, double grad_floor) {
     PmTensor *want;
     PM_TRY(pm_reference_update(&v->ref, var, v->grads[var], norm, lr, &want));
     PM_TRY(compare_var(v, var, PM_CMP_PARAM, want, fabs(lr)));
+    PM_TRY(compare_copy(v, var));
     for (PmVarId s = 0; s < m->n_vars; s++) {
       if (m->vars[s].role != PM_ROLE_STATE || m->vars[s].owner != var) continue;
       double floor = v->ref.degree[s] == 2 ? grad_floor * grad_floor : grad_floor;
@@ -337,7 +354,13 @@ static void match_vars(Verify *v) {
   const PmModule *m = v->ref.m;
   v->prog_var = PM_NEW_N(&v->t->arena, int32_t, m->n_vars);
   v->grads = (double **)pm_arena_alloc_n(&v->t->arena, (size_t)m->n_vars, sizeof *v->grads);
-  for (PmVarId i = 0; i < m->n_vars; i++) v->prog_var[i] = pm_session_find_var(v->run.session, m->vars[i].path);
+  v->prog_copy = PM_NEW_N(&v->t->arena, int32_t, m->n_vars);
+  for (PmVarId i = 0; i < m->n_vars; i++) {
+    const int32_t var = pm_session_find_var(v->run.session, m->vars[i].path);
+    const int32_t master = var >= 0 && m->vars[i].role == PM_ROLE_PARAM ? v->p->vars[var].twin : -1;
+    v->prog_var[i] = master >= 0 ? master : var;
+    v->prog_copy[i] = master >= 0 ? var : -1;
+  }
 }
 
 static PmStatus *verdict(const Verify *v, PmVerdict *out) {

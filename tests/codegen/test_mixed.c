@@ -120,6 +120,21 @@ static void test_equal_bits(void **state) {
   "[]\n"                                                                    \
   "%5 = scatter_add[v](%2, %0) : " d "[v:7, b:24]\nreturn %3, %4, %5\n}\n"
 
+// A product that is held in f32: no rounding but that of its own sum.
+static void test_wide_products(void **state) {
+  (void)state;
+  static const char *const dtypes[] = {"bf16", "f16"};
+  for (int32_t i = 0; i < 2; i++) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "module local\naxis a 40\naxis b 24\naxis c 33\nfn f body {\nparam %%0 : %s[a:40, b:24]\nparam %%1 : "
+             "%s[c:33, b:24]\n"
+             "%%2 = dot[b](%%0, %%1) : f32[a:40, c:33]\nreturn %%2\n}\n",
+             dtypes[i], dtypes[i]);
+    check(text, 1e-6);
+  }
+}
+
 static void test_sums(void **state) {
   (void)state;
   check(SUMS("bf16"), 0x1p-8);
@@ -127,6 +142,7 @@ static void test_sums(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equal_bits), cmocka_unit_test(test_sums)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_equal_bits), cmocka_unit_test(test_sums),
+                                     cmocka_unit_test(test_wide_products)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 # make_corpus.sh EXAMPLES OUT: graphs and run plans of small models, and two arrays.
 set -euo pipefail
+rm -f "$2"/*.pir  # dumps of a build with other passes
 small=(--set batch=4 --set seq=4)
 "$PMODEL" compile "$1/mlp.pmodel" -o "$2/mlp.prun" > "$2/log"
 "$PMODEL" compile "$1/mlp.pmodel" --text -o "$2/mlp.txt" > "$2/log"

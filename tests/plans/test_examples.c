@@ -15,6 +15,9 @@ typedef struct Case {
   const char *shard[8];
 } Case;
 
+#define LOGICAL_PASSES "simplify,differentiate,simplify"
+#define SPLIT_PASSES "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place,partition,simplify"
+
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
 #define MOE_SMALL "axis.batch=4", "axis.seq=4", "axis.vocab=8", "axis.embed=8", "axis.hdim=4", "axis.ff=4"
 
@@ -80,6 +83,16 @@ static const Case cases[] = {
     {"mlp_dropout", "data=2,tensor=2", 3, {NULL}, {"batch -> data", "hidden, vocab -> tensor", "act seq -> tensor"}},
 };
 
+// With the backward in its input and weight parts.
+static const Case split_cases[] = {
+    {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "data=2,tensor=2", 1, {GPT_SMALL}, {"batch -> data", "heads, ff, vocab -> tensor"}},
+    {"gpt_tiny", "data=4", 2, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "data=4", 3, {GPT_SMALL}, {"batch -> data"}},
+    {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff, vocab -> tensor", "act seq -> tensor"}},
+    {"mixtral_tiny", "data=2", 1, {MOE_SMALL}, {"expert in \"*.wr\" -> none", "batch -> data", "param expert -> data"}},
+};
+
 static int32_t count(const char *const *list, int32_t most) {
   int32_t n = 0;
   while (n < most && list[n]) n++;
@@ -98,15 +111,15 @@ static const char *write_plan(const Case *c) {
   return path;
 }
 
-static PmModule *compile(Plan *p, const Case *c, bool sharded) {
+static PmModule *compile(Plan *p, const Case *c, const char *passes) {
   char path[512];
   snprintf(path, sizeof path, "%s/examples/%s.pmodel", PM_SOURCE_DIR, c->file);
   PmFrontendOptions opts = {.seed = -1, .set = c->set, .n_set = count(c->set, 12)};
-  if (sharded) opts.plan = write_plan(c);
+  if (strcmp(passes, LOGICAL_PASSES) != 0) opts.plan = write_plan(c);
   PmModule *m = NULL;
   PmStatus *st = pm_frontend_compile(&p->arena, &p->names, &p->sources, p->diags, path, &opts, &m);
   PmPassCtx ctx = {.diags = p->diags, .sources = &p->sources, .verify = true, .keep_grads = true};
-  if (!st) st = pm_passes_run(&ctx, m, sharded ? PM_DEFAULT_PASSES : "simplify,differentiate,simplify");
+  if (!st) st = pm_passes_run(&ctx, m, passes);
   if (st) {
     pm_diags_print(p->diags, false, stderr);
     fail_msg("%s on %s: %s", c->file, c->mesh, pm_status_message(st));
@@ -114,16 +127,18 @@ static PmModule *compile(Plan *p, const Case *c, bool sharded) {
   return m;
 }
 
-static void test_case(void **state) {
-  const Case *c = *state;
+static void check_case(const Case *c, const char *passes) {
   Plan p;
   plan_init(&p, "");
-  PmModule *logical = compile(&p, c, false), *local = compile(&p, c, true);
+  PmModule *logical = compile(&p, c, LOGICAL_PASSES), *local = compile(&p, c, passes);
   double error = plan_worst_error(&p.arena, logical, logical->step, local, local->step, 3);
   print_message("%s on %s: %g\n", c->file, c->mesh, error);
   assert_true(error <= 1e-9);
   plan_deinit(&p);
 }
+
+static void test_case(void **state) { check_case(*state, PM_DEFAULT_PASSES); }
+static void test_split_case(void **state) { check_case(*state, SPLIT_PASSES); }
 
 typedef struct Counts {
   int64_t all_reduce, all_gather, reduce_scatter, all_to_all;
@@ -155,7 +170,7 @@ static void test_tensor_parallel_counts(void **state) {
   static const Case c = {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff -> tensor"}};
   Plan p;
   plan_init(&p, "");
-  PmModule *m = compile(&p, &c, true);
+  PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
   assert_counts(counts_of(m, ".layer.fwd"), (Counts){.all_reduce = 2});
   assert_counts(counts_of(m, ".layer.bwd"), (Counts){.all_reduce = 2});
   assert_counts(counts_of(m, "gpt_tiny.fwd"), (Counts){0});
@@ -171,7 +186,7 @@ static void test_sequence_parallel_counts(void **state) {
   static const Case c = {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff, vocab -> tensor", "act seq -> tensor"}};
   Plan p;
   plan_init(&p, "");
-  PmModule *m = compile(&p, &c, true);
+  PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
   assert_counts(counts_of(m, ".layer.fwd"), (Counts){.all_gather = 2, .reduce_scatter = 2});
   assert_counts(counts_of(m, ".layer.bwd"), (Counts){.all_gather = 4, .reduce_scatter = 2});
   Counts fwd = counts_of(m, "gpt_tiny.fwd");
@@ -187,13 +202,37 @@ static void test_data_parallel_counts(void **state) {
   static const Case c = {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}};
   Plan p;
   plan_init(&p, "");
-  PmModule *m = compile(&p, &c, true);
+  PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
   assert_counts(counts_of(m, ".layer.fwd"), (Counts){0});
   assert_counts(counts_of(m, ".layer.bwd"), (Counts){0});
   int64_t n_params = 0;
   for (PmVarId v = 0; v < m->n_vars; v++) n_params += m->vars[v].role == PM_ROLE_PARAM;
   assert_counts(counts_of(m, "gpt_tiny.bwd"), (Counts){.all_reduce = n_params});
   assert_counts(counts_of(m, "step"), (Counts){0});
+  plan_deinit(&p);
+}
+
+// In parts: what the layer before waits for is in the input part; sums of gradients over data are in the weight part.
+static void test_split_counts(void **state) {
+  (void)state;
+  static const Case tensor = {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff -> tensor"}};
+  static const Case data = {"gpt_tiny", "data=2", 2, {GPT_SMALL}, {"batch -> data"}};
+  Plan p;
+  plan_init(&p, "");
+  PmModule *m = compile(&p, &tensor, SPLIT_PASSES);
+  assert_counts(counts_of(m, ".layer.bwd_input"), (Counts){.all_reduce = 2});
+  assert_counts(counts_of(m, ".layer.bwd_weight"), (Counts){0});
+  assert_counts(counts_of(m, "gpt_tiny.bwd_input"), (Counts){0});
+  assert_counts(counts_of(m, "gpt_tiny.bwd_weight"), (Counts){0});
+  assert_counts(counts_of(m, "step"), (Counts){.all_reduce = 1});
+  plan_deinit(&p);
+  plan_init(&p, "");
+  m = compile(&p, &data, SPLIT_PASSES);
+  int64_t n_layer = 0;
+  for (PmVarId v = 0; v < m->n_vars; v++)
+    n_layer += m->vars[v].role == PM_ROLE_PARAM && strncmp(m->vars[v].path, "layer.", 6) == 0;
+  assert_counts(counts_of(m, ".layer.bwd_input"), (Counts){0});
+  assert_counts(counts_of(m, ".layer.bwd_weight"), (Counts){.reduce_scatter = n_layer});
   plan_deinit(&p);
 }
 
@@ -205,7 +244,7 @@ static void test_zero_counts(void **state) {
     Case c = {"gpt_tiny", "data=2", stage, {GPT_SMALL}, {"batch -> data"}};
     Plan p;
     plan_init(&p, "");
-    PmModule *m = compile(&p, &c, true);
+    PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
     int64_t n_params = 0, n_layer = 0;
     for (PmVarId v = 0; v < m->n_vars; v++) {
       n_params += m->vars[v].role == PM_ROLE_PARAM;
@@ -223,13 +262,19 @@ static void test_zero_counts(void **state) {
 }
 
 int main(void) {
-  enum { N_CASES = sizeof cases / sizeof cases[0] };
-  struct CMUnitTest tests[N_CASES + 4];
+  enum { N_CASES = sizeof cases / sizeof cases[0], N_SPLIT = sizeof split_cases / sizeof split_cases[0] };
+  const struct CMUnitTest counts[] = {cmocka_unit_test(test_tensor_parallel_counts),
+                                      cmocka_unit_test(test_sequence_parallel_counts),
+                                      cmocka_unit_test(test_data_parallel_counts), cmocka_unit_test(test_zero_counts),
+                                      cmocka_unit_test(test_split_counts)};
+  enum { N_COUNTS = sizeof counts / sizeof counts[0] };
+  struct CMUnitTest tests[N_CASES + N_SPLIT + N_COUNTS];
+  int32_t n = 0;
   for (size_t i = 0; i < N_CASES; i++)
-    tests[i] = (struct CMUnitTest){.name = cases[i].file, .test_func = test_case, .initial_state = (void *)&cases[i]};
-  tests[N_CASES] = (struct CMUnitTest)cmocka_unit_test(test_tensor_parallel_counts);
-  tests[N_CASES + 1] = (struct CMUnitTest)cmocka_unit_test(test_sequence_parallel_counts);
-  tests[N_CASES + 2] = (struct CMUnitTest)cmocka_unit_test(test_data_parallel_counts);
-  tests[N_CASES + 3] = (struct CMUnitTest)cmocka_unit_test(test_zero_counts);
+    tests[n++] = (struct CMUnitTest){.name = cases[i].file, .test_func = test_case, .initial_state = (void *)&cases[i]};
+  for (size_t i = 0; i < N_SPLIT; i++)
+    tests[n++] = (struct CMUnitTest){
+        .name = split_cases[i].file, .test_func = test_split_case, .initial_state = (void *)&split_cases[i]};
+  for (size_t i = 0; i < N_COUNTS; i++) tests[n++] = counts[i];
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

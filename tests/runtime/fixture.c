@@ -145,7 +145,8 @@ static PmRange at_buffer(const PmProgram *p, const char *name) {
 static void add_var(PmProgram *p, const char *path, PmVarRole role, PmKDtype dtype, int32_t rank, PmVarDim d0,
                     PmVarDim d1) {
   PmProgVar *v = &p->vars[p->n_vars++];
-  *v = (PmProgVar){.path = path, .role = (uint8_t)role, .dtype = (uint8_t)dtype, .rank = rank, .dims = {d0, d1}};
+  *v = (PmProgVar){
+      .path = path, .role = (uint8_t)role, .dtype = (uint8_t)dtype, .rank = rank, .dims = {d0, d1}, .twin = -1};
   v->at = at_buffer(p, path);
 }
 

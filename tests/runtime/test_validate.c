@@ -103,6 +103,13 @@ static void var_mesh_twice(PmProgram *p) {
 }
 static void var_huge(PmProgram *p) { p->vars[MODEL_W].dims[1].size = INT64_C(1) << 62; }
 static void var_shared(PmProgram *p) { p->vars[MODEL_T].at.offset = 0; }
+static void twin_far(PmProgram *p) { p->vars[MODEL_W].twin = 4; }
+static void twin_one_sided(PmProgram *p) { p->vars[MODEL_W].twin = MODEL_X; }
+static void twin_itself(PmProgram *p) { p->vars[MODEL_W].twin = MODEL_W; }
+static void twin_input(PmProgram *p) {
+  p->vars[MODEL_X].twin = MODEL_Y;
+  p->vars[MODEL_Y].twin = MODEL_X;
+}
 static void output_dead(PmProgram *p) { p->buffers[6].last = 5; }
 static void mesh_huge(PmProgram *p) { p->mesh_size[0] = INT64_C(1) << 40; }
 static void data_far(PmProgram *p) {
@@ -174,6 +181,10 @@ static const Case cases[] = {
     {"unknown or twice", var_mesh_twice},
     {"too large", var_huge},
     {"share the byte", var_shared},
+    {"malformed", twin_far},
+    {"no master and working copy", twin_one_sided},
+    {"no master and working copy", twin_itself},
+    {"no master and working copy", twin_input},
     {"does not outlive", output_dead},
     {"mesh axis 0", mesh_huge},
     {"data feed", data_far},

@@ -3,7 +3,7 @@
 gpt=$EXAMPLES/gpt_tiny.pmodel
 
 expect 0 show params "$EXAMPLES/gpt2.pmodel"
-says out '^total +124,475,904 +497,903,616$'
+says out '^total +124,475,904 +497,903,616 +248,951,808$'
 expect 0 show params "$EXAMPLES/llama3_8b.pmodel"
 says out '^total +8,030,261,248 '
 expect 0 show params "$EXAMPLES/mixtral_8x7b.pmodel"
@@ -28,6 +28,17 @@ says out '^logits +f32\[batch:8, seq:64, vocab:256\] +524,288 '
 says out '^total +11,325,440$'
 expect 0 show graph --residuals "$gpt" --plan dp2 --json
 says out '^  "bytes": 5662720$'
+
+expect 0 show graph --split-backward "$gpt"
+says out '^d\(layer.x\) +f32\[layer:4, batch:8, seq:64, embed:128\] +1,048,576 '
+says out '^d\(logits\) +f32\[batch:8, seq:64, vocab:256\] +524,288 '
+[ "$(grep -c 'layer:4' out)" -eq 9 ] || complain "not nine values a layer: $(cat out)"
+says out '^total +11,550,720$'
+expect 0 show graph --split-backward "$gpt" --plan dp2_tp2 --json
+says out '^  "handed": \['
+says out '^  "bytes": 3940352$'
+expect 0 show graph --split-backward "$EXAMPLES/mlp.pmodel"
+says out '^total +0$'
 
 expect 0 show plan "$gpt"
 says out 'no plan: one rank'
@@ -70,7 +81,7 @@ for file in "$gpt" gpt.prun; do
   plan=()
   [ "$file" = gpt.prun ] || plan=(--plan tp2)
   expect 0 show memory "$file" "${plan[@]}"
-  says out '^  param +20 +[0-9,]+ +[0-9,]+$'
+  says out '^  param +20 +[0-9,]+ +[0-9,]+ +[0-9,]+$'
   says out 'arena / bound = 1\.0[01]'
   cp out memory."$(basename "$file")"
   expect 0 show memory "$file" "${plan[@]}" --json

@@ -13,7 +13,7 @@ for dtype in bf16 f16; do
     for plan in "" dp2 tp2 dp2_tp2; do
       expect 0 verify ${model}_$dtype.pmodel ${plan:+--plan $plan} --set axis.batch=4 --steps 1 --against=reference --json
       says out '^  "ok": true'
-      [ "$(grep -c '"ok": true' out)" -eq 10 ] || complain "$model $dtype $plan: eight kinds, memory and all: $(cat out)"
+      [ "$(grep -c '"ok": true' out)" -eq 11 ] || complain "$model $dtype $plan: nine kinds, memory and all: $(cat out)"
     done
   done
 done
@@ -83,15 +83,56 @@ plan z3 {
 END
 expect 0 verify near.pmodel --plan z3 --against=reference
 # ZeRO: what is gathered is in the compute type, what is summed in the gradient's.
-cat llama_tiny_bf16.pmodel >zero.pmodel
-cat >>zero.pmodel <<'END'
-plan z3 {
-  mesh data=2
-  shard batch -> data
-  zero(stage=3, over=data)
+zero() {
+  for stage in 1 2 3; do
+    printf 'plan z%s {\n  mesh data=2\n  shard batch -> data\n  zero(stage=%s, over=data)\n}\n' $stage $stage
+  done
 }
+for dtype in bf16 f16; do
+  { cat llama_tiny_$dtype.pmodel && zero; } >zero_$dtype.pmodel
+  for plan in z1 z2 z3; do
+    expect 0 verify zero_$dtype.pmodel --plan $plan --steps 2 --against=reference
+    says out '^  working copy +[0-9]+ +0\.00e\+00 +equal '
+  done
+done
+cp zero_bf16.pmodel zero.pmodel
+# A parameter that is read both as it is stored and in bf16 stays one variable; beside it some are split.
+cat >uses.pmodel <<'END'
+pmodel 1
+import "std"
+axis batch = 4, seq = 3, vocab = 256, layer = 2, embed = 8, ff = 12
+block mlp(x) {
+  param w1[embed, ff], w2[ff, embed] ~ normal(0.5)
+  param nb[embed] ~ zeros
+  return dot[ff](tanh(dot[embed](x, w1)), w2) + nb
+}
+block scaled(x, w) {
+  param s[embed] ~ uniform(0.7)
+  return x * w * s
+}
+model m {
+  input tokens[batch, seq] in vocab
+  input targets[batch, seq] in vocab
+  param table[vocab, embed] ~ normal(0.5)
+  param mix[embed] ~ ones
+  x = table[vocab = tokens]
+  repeat layer {
+    sub f = mlp
+    x += f(x)
+  }
+  sub g = scaled
+  y = g(x, mix) * mix
+  logits = dot[embed](y, table)
+  minimize mean[batch, seq](xent[vocab](logits, targets))
+}
+policy { compute = bf16; "mix": compute = f32; "*.nb": compute = f32; "g": compute = bf16 }
+train { optimizer = adamw(); lr = 1e-2; clip = 0.1 }
 END
-expect 0 verify zero.pmodel --plan z3 --steps 1 --against=reference
+zero >>uses.pmodel
+for plan in "" z1 z2 z3; do
+  expect 0 verify uses.pmodel ${plan:+--plan $plan} --against=reference
+  says out '^  working copy +12 +0\.00e\+00 +equal '
+done
 expect 0 show comm zero.pmodel --plan z3
 if grep -qE '^  all_gather .* f32' out; then complain "a gather in f32: $(cat out)"; fi
 if grep -qE '^  (reduce_scatter|all_reduce) .* bf16' out; then complain "a sum of gradients in bf16: $(cat out)"; fi
