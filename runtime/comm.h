@@ -34,8 +34,8 @@ struct PmComm {
 typedef struct PmCommOptions {
   double warn_s,
       deadline_s;  // waiting longer than warn_s is reported once a call, deadline_s ends the run; 0: defaults
-  // Called from a rank's thread with a warning, or once when the run fails (`failed`). NULL: warnings go to stderr.
-  void (*report)(void *context, bool failed, const char *text);
+  // Called from a rank's thread with a warning (PM_OK), or once when the run fails. NULL: warnings go to stderr.
+  void (*report)(void *context, PmCode failed, const char *text);
   void *context;
 } PmCommOptions;
 

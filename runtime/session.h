@@ -22,7 +22,7 @@ typedef struct PmSessionOptions {
   bool poison;                // fill arenas with 0xff first, for pm_session_memory
   // As in PmCommOptions: warnings, and the first failure of any rank at the moment when it happens. A rank that hangs
   // for ever keeps pm_session_run from returning; this is where a process learns that it should end itself.
-  void (*report)(void *context, bool failed, const char *text);
+  void (*report)(void *context, PmCode failed, const char *text);
   void *context;
 } PmSessionOptions;
 

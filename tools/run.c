@@ -22,7 +22,7 @@ static void end_hanging(int signal_number) {
 }
 
 // The failure itself comes back as a status, unless a rank hangs.
-static void report(void *context, bool failed, const char *text) {
+static void report(void *context, PmCode failed, const char *text) {
   (void)context;
   if (!failed) {
     fprintf(stderr, "pmodel: warning: %s\n", text);

@@ -1,19 +1,17 @@
 // Ranks as threads of one process. A collective is: publish pointers, meet, each member computes its own part of the
 // results from everybody's sources in member order, meet again.
-#include <math.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/half.h"
 #include "runtime/comm.h"
+#include "runtime/comm/groups.h"
+#include "runtime/comm/reduce.h"
+#include "runtime/comm/say.h"
 #include "runtime/futex.h"
 
-#define BLOCK 4096  // bytes that are reduced at a time, on the stack
 #define NAP 0.05    // a sleeping rank looks this often whether the run has failed
-#define FAILURE_TEXT 1024
 
 typedef struct World World;
 
@@ -26,6 +24,7 @@ typedef struct Group {
   int32_t n;
   int64_t *ranks;
   Slot *slots;
+  const char **sources;  // the members', for reductions
   _Alignas(64) PmWord waiting;
   PmWord round;
 } Group;
@@ -42,6 +41,7 @@ typedef struct Family {  // the groups of one list of mesh axes
 typedef struct LocalComm {
   PmComm base;
   World *world;
+  atomic_bool waits;  // in a collective, for others
 } LocalComm;
 
 struct World {
@@ -54,11 +54,11 @@ struct World {
   Family *families;
   pthread_mutex_t mutex;  // of the failure
   _Atomic int failed;     // a PmCode
-  char failure[FAILURE_TEXT];
+  char failure[PM_MESSAGE_BYTES];
 };
 
 // ---- failing -------------------------------------------------------------------------------------------------------
-static void report(const World *w, bool failed, const char *text) {
+static void report(const World *w, PmCode failed, const char *text) {
   if (w->options.report) {
     w->options.report(w->options.context, failed, text);
   } else if (!failed) {
@@ -79,7 +79,7 @@ static void fail_world(World *w, PmCode code, const char *text) {
   for (int32_t f = 0; f < w->n_families; f++) {
     for (int64_t g = 0; g < w->families[f].n_groups; g++) pm_word_wake_all(&w->families[f].groups[g].round);
   }
-  report(w, true, text);
+  report(w, code, text);
 }
 
 static PmStatus *failure(World *w, int64_t rank) {
@@ -89,50 +89,29 @@ static PmStatus *failure(World *w, int64_t rank) {
   return pm_status_wrap(st, __FILE__, __LINE__, "seen by rank %lld", (long long)rank);
 }
 
-typedef struct Message {
-  char text[FAILURE_TEXT];
-  size_t len;
-} Message;
-
-__attribute__((format(printf, 2, 3))) static void say(Message *m, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  int n = vsnprintf(m->text + m->len, sizeof m->text - m->len, fmt, ap);
-  va_end(ap);
-  size_t room = sizeof m->text - m->len - 1;
-  if (n > 0) m->len += (size_t)n < room ? (size_t)n : room;
-}
-
-static void say_place(Message *m, const PmCommCall *call) {
-  say(m, " at step %lld in %s", (long long)call->step, call->op ? call->op : "a collective");
-  if (call->loc) say(m, " (%s:%d:%d)", call->loc->path, call->loc->line, call->loc->col);
-}
-
-static void say_waiting(Message *m, const Group *g, int32_t me, double waited) {
-  say(m, "rank %lld has waited %.1f s for rank", (long long)g->ranks[me], waited);
+static void say_waiting(const World *w, PmMessage *m, const Group *g, int32_t me, double waited) {
+  pm_say(m, "rank %lld has waited %.1f s for rank", (long long)g->ranks[me], waited);
   uint32_t mine = atomic_load(&g->slots[me].arrivals);
   const char *before = " ";
   for (int32_t i = 0; i < g->n; i++) {
     // Counts wrap, so they compare by their difference.
     if ((int32_t)(atomic_load(&g->slots[i].arrivals) - mine) >= 0) continue;
-    say(m, "%s%lld", before, (long long)g->ranks[i]);
+    pm_say(m, "%s%lld", before, (long long)g->ranks[i]);
     before = ", ";
   }
-  say_place(m, &g->slots[me].call);
+  pm_say_place(m, &g->slots[me].call);
+  // Who waits for a rank that waits itself is told who keeps both of them.
+  before = "; in no collective: rank ";
+  for (int64_t r = 0; r < w->n_ranks; r++) {
+    if (atomic_load(&w->comms[r].waits)) continue;
+    pm_say(m, "%s%lld", before, (long long)r);
+    before = ", ";
+  }
 }
 
 // ---- meeting -------------------------------------------------------------------------------------------------------
 // Waits for the group's other members, or for a failure.
-static PmStatus *meet(World *w, Group *g, int32_t me) {
-  if (atomic_load(&w->failed)) return failure(w, g->ranks[me]);
-  uint32_t round = atomic_load(&g->round);
-  atomic_fetch_add(&g->slots[me].arrivals, 1);
-  if (atomic_fetch_add(&g->waiting, 1) + 1 == (uint32_t)g->n) {
-    atomic_store(&g->waiting, 0);
-    atomic_fetch_add(&g->round, 1);
-    pm_word_wake_all(&g->round);
-    return NULL;
-  }
+static PmStatus *wait_round(World *w, Group *g, int32_t me, uint32_t round) {
   double start = 0, waited = 0;
   bool warned = false;
   while (atomic_load(&g->round) == round) {
@@ -143,73 +122,43 @@ static PmStatus *meet(World *w, Group *g, int32_t me) {
     waited = pm_clock_seconds() - start;
     bool late = waited >= w->options.deadline_s;
     if (atomic_load(&g->round) != round || !(late || (waited >= w->options.warn_s && !warned))) continue;
-    Message m = {.len = 0};
-    say_waiting(&m, g, me, waited);
+    PmMessage m = {.len = 0};
+    say_waiting(w, &m, g, me, waited);
     if (late) {
       fail_world(w, PM_ERR_DEADLINE, m.text);
       return failure(w, g->ranks[me]);
     }
-    report(w, false, m.text);
+    report(w, PM_OK, m.text);
     warned = true;
   }
   return NULL;
 }
 
-// ---- computing -----------------------------------------------------------------------------------------------------
-typedef void CombineFn(void *into, const void *from, int64_t n);
-
-static bool larger(float a, float b) { return isnan(a) || a > b; }
-
-// Over elements of type T: a op= b.
-#define COMBINE(name, T, expr)                                \
-  static void name(void *into, const void *from, int64_t n) { \
-    T *a = into;                                              \
-    const T *b = from;                                        \
-    for (int64_t i = 0; i < n; i++) a[i] = (T)(expr);         \
+static PmStatus *meet(World *w, Group *g, int32_t me) {
+  if (atomic_load(&w->failed)) return failure(w, g->ranks[me]);
+  uint32_t round = atomic_load(&g->round);
+  atomic_fetch_add(&g->slots[me].arrivals, 1);
+  if (atomic_fetch_add(&g->waiting, 1) + 1 == (uint32_t)g->n) {
+    atomic_store(&g->waiting, 0);
+    atomic_fetch_add(&g->round, 1);
+    pm_word_wake_all(&g->round);
+    return NULL;
   }
-COMBINE(sum_i32, uint32_t, a[i] + b[i])
-COMBINE(sum_f32, float, a[i] + b[i])
-COMBINE(sum_f64, double, a[i] + b[i])
-COMBINE(max_i32, int32_t, a[i] > b[i] ? a[i] : b[i])
-COMBINE(max_f32, float, larger(a[i], b[i]) ? a[i] : b[i])
-COMBINE(max_f64, double, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
-
-COMBINE(max_bf16, uint16_t, larger(pm_bf16_to_f32(a[i]), pm_bf16_to_f32(b[i])) ? a[i] : b[i])
-COMBINE(max_f16, uint16_t, larger(pm_f16_to_f32(a[i]), pm_f16_to_f32(b[i])) ? a[i] : b[i])
-
-static CombineFn *const combine_fns[PM_K_DTYPE_COUNT][2] = {
-    [PM_K_I32] = {sum_i32, max_i32}, [PM_K_F32] = {sum_f32, max_f32}, [PM_K_F64] = {sum_f64, max_f64},
-    [PM_K_BF16] = {NULL, max_bf16},  [PM_K_F16] = {NULL, max_f16},
-};
-
-typedef float WidenFn(uint16_t bits);
-typedef uint16_t NarrowFn(double v);
-
-// A sum of half floats is taken in f32, in member order, and rounded once.
-static void sum_halves(const Group *g, PmKDtype dtype, int64_t from, int64_t n, uint16_t *out) {
-  WidenFn *widen = dtype == PM_K_BF16 ? pm_bf16_to_f32 : pm_f16_to_f32;
-  NarrowFn *narrow = dtype == PM_K_BF16 ? pm_bf16_from : pm_f16_from;
-  for (int64_t i = 0; i < n; i++) {
-    float sum = widen(((const uint16_t *)(const void *)(g->slots[0].call.src + from))[i]);
-    for (int32_t k = 1; k < g->n; k++) sum += widen(((const uint16_t *)(const void *)(g->slots[k].call.src + from))[i]);
-    out[i] = narrow((double)sum);
-  }
+  atomic_bool *waits = &w->comms[g->ranks[me]].waits;
+  atomic_store(waits, true);
+  PmStatus *st = wait_round(w, g, me, round);
+  atomic_store(waits, false);
+  return st;
 }
 
+// ---- computing -----------------------------------------------------------------------------------------------------
 // Reduces bytes [from, from + bytes) of all sources into the results of members [first, first + n_dst) at `to`.
 static void reduce_bytes(const Group *g, const PmColl *c, int64_t from, int64_t bytes, int32_t first, int32_t n_dst,
                          int64_t to) {
-  _Alignas(64) char block[BLOCK];
-  CombineFn *combine = combine_fns[c->dtype][c->reduce];
-  int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype);
-  for (int64_t at = 0; at < bytes; at += BLOCK) {
-    int64_t n = bytes - at < BLOCK ? bytes - at : BLOCK;
-    if (combine) {
-      memcpy(block, g->slots[0].call.src + from + at, (size_t)n);
-      for (int32_t i = 1; i < g->n; i++) combine(block, g->slots[i].call.src + from + at, n / size);
-    } else {
-      sum_halves(g, (PmKDtype)c->dtype, from + at, n / size, (uint16_t *)(void *)block);
-    }
+  _Alignas(64) char block[PM_REDUCE_BLOCK];
+  for (int64_t at = 0; at < bytes; at += PM_REDUCE_BLOCK) {
+    int64_t n = bytes - at < PM_REDUCE_BLOCK ? bytes - at : PM_REDUCE_BLOCK;
+    pm_reduce_block((PmKDtype)c->dtype, c->reduce, g->sources, g->n, from + at, n, block);
     for (int32_t i = first; i < first + n_dst; i++) memcpy(g->slots[i].call.dst + to + at, block, (size_t)n);
   }
 }
@@ -262,11 +211,11 @@ static bool same_call(const PmCommCall *a, const PmCommCall *b) {
 static PmStatus *check_agreement(World *w, const Group *g, int32_t me) {
   for (int32_t i = 0; i < g->n; i++) {
     if (same_call(&g->slots[i].call, &g->slots[me].call)) continue;
-    Message m = {.len = 0};
-    say(&m, "rank %lld is", (long long)g->ranks[me]);
-    say_place(&m, &g->slots[me].call);
-    say(&m, ", but rank %lld is", (long long)g->ranks[i]);
-    say_place(&m, &g->slots[i].call);
+    PmMessage m = {.len = 0};
+    pm_say(&m, "rank %lld is", (long long)g->ranks[me]);
+    pm_say_place(&m, &g->slots[me].call);
+    pm_say(&m, ", but rank %lld is", (long long)g->ranks[i]);
+    pm_say_place(&m, &g->slots[i].call);
     fail_world(w, PM_ERR_PEER, m.text);
     return failure(w, g->ranks[me]);
   }
@@ -276,7 +225,7 @@ static PmStatus *check_agreement(World *w, const Group *g, int32_t me) {
 static Family *find_family(const World *w, const PmColl *c) {
   for (int32_t f = 0; f < w->n_families; f++) {
     Family *family = &w->families[f];
-    if (family->n_mesh == c->n_mesh && memcmp(family->mesh, c->mesh, (size_t)c->n_mesh) == 0) return family;
+    if (pm_comm_same_group(c, family->n_mesh, family->mesh)) return family;
   }
   return NULL;
 }
@@ -290,6 +239,7 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   Group *g = &family->groups[family->group_of[comm->rank]];
   int32_t me = family->member_of[comm->rank];
   g->slots[me].call = *call;
+  g->sources[me] = call->src;
   PM_TRY(meet(w, g, me));
   PM_TRY(check_agreement(w, g, me));
   if (g->n > 1 || call->src != call->dst) coll_fns[call->coll->kind](w->p, g, me, call->coll);
@@ -297,22 +247,22 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
 }
 
 static void abandon(PmComm *comm, const char *why) {
-  Message m = {.len = 0};
-  say(&m, "rank %lld stopped: %s", (long long)comm->rank, why);
+  PmMessage m = {.len = 0};
+  pm_say(&m, "rank %lld stopped: %s", (long long)comm->rank, why);
   fail_world(((LocalComm *)comm)->world, PM_ERR_PEER, m.text);
 }
 
 // ---- creation ------------------------------------------------------------------------------------------------------
 static const PmCommVtbl vtbl = {.name = "local", .run = run, .abandon = abandon};
 
-static void add_family(World *w, const PmColl *c) {
+static void add_family(void *context, const PmColl *c) {
+  World *w = context;
   if (find_family(w, c)) return;
   w->families = pm_grow(&w->arena, w->families, w->n_families, &w->cap_families, sizeof *w->families);
   Family *f = &w->families[w->n_families++];
   f->n_mesh = c->n_mesh;
   memcpy(f->mesh, c->mesh, (size_t)c->n_mesh);
-  int32_t size = 1;
-  for (int32_t i = 0; i < f->n_mesh; i++) size *= (int32_t)w->p->mesh_size[f->mesh[i]];
+  int32_t size = (int32_t)pm_comm_group_size(w->p, c);
   f->n_groups = w->n_ranks / size;
   f->group_of = PM_NEW_N(&w->arena, int64_t, w->n_ranks);
   f->member_of = PM_NEW_N(&w->arena, int32_t, w->n_ranks);
@@ -322,17 +272,12 @@ static void add_family(World *w, const PmColl *c) {
   for (int64_t g = 0; g < f->n_groups; g++) {
     f->groups[g].n = size;
     f->groups[g].ranks = PM_NEW_N(&w->arena, int64_t, size);
+    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, size);
     raw = pm_arena_alloc_n(&w->arena, (size_t)size + 1, sizeof(Slot));
     f->groups[g].slots = (Slot *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
   }
   for (int64_t rank = 0; rank < w->n_ranks; rank++) {
-    int64_t member = 0, group = 0;
-    for (int32_t i = 0; i < f->n_mesh; i++) {
-      member = member * w->p->mesh_size[f->mesh[i]] + pm_program_coord(w->p, rank, f->mesh[i]);
-    }
-    for (int32_t m = 0; m < w->p->n_mesh; m++) {
-      if (!memchr(f->mesh, m, (size_t)f->n_mesh)) group = group * w->p->mesh_size[m] + pm_program_coord(w->p, rank, m);
-    }
+    int64_t member, group = pm_comm_group_of(w->p, c, rank, &member);
     f->group_of[rank] = group;
     f->member_of[rank] = (int32_t)member;
     f->groups[group].ranks[member] = rank;
@@ -355,14 +300,11 @@ PmStatus *pm_comm_local_create(const PmProgram *p, const PmCommOptions *options,
     pm_arena_deinit(&arena);
     return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot make a mutex: %s", strerror(err));
   }
-  for (int32_t e = 0; e < PM_ENTRY_COUNT; e++) {
-    for (int32_t s = 0; s < p->entries[e].n_steps; s++) {
-      if (p->entries[e].steps[s].kind == PM_STEP_COLL) add_family(w, p->entries[e].steps[s].u.coll);
-    }
-  }
+  pm_comm_each_coll(p, add_family, w);
   w->comms = PM_NEW_N(&w->arena, LocalComm, w->n_ranks);
   for (int64_t r = 0; r < w->n_ranks; r++) {
-    w->comms[r] = (LocalComm){{&vtbl, r}, w};
+    w->comms[r].base = (PmComm){&vtbl, r};
+    w->comms[r].world = w;
     out_comms[r] = &w->comms[r].base;
   }
   return NULL;

@@ -330,7 +330,7 @@ static void concurrent_groups(void **state) {
 }
 
 // ---- faults --------------------------------------------------------------------------------------------------------
-static void on_report(void *context, bool failed, const char *text) {
+static void on_report(void *context, PmCode failed, const char *text) {
   (void)text;
   World *w = context;
   atomic_fetch_add(failed ? &w->n_failures : &w->n_warnings, 1);
