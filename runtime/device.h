@@ -14,6 +14,7 @@ typedef struct PmDevice PmDevice;
 
 typedef struct PmDeviceOptions {
   int32_t threads;        // of this rank, >= 1
+  int64_t ranks_here;     // of the program in this process
   bool poison;            // fill the arena with 0xff (NaN; index -1) before anything else
   const PmKernelFn *fns;  // compiled kernels, by number; NULL when the device needs none
 } PmDeviceOptions;

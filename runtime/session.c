@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +8,28 @@
 
 #include "base/half.h"
 #include "base/philox.h"
+#include "runtime/comm/groups.h"
+#include "runtime/comm/remote.h"
 #include "runtime/executor.h"
 #include "runtime/slices.h"
+
+typedef struct Exchange {  // what all ranks have of a value, by rank, when they are in several processes
+  char *bytes;
+  int64_t size;
+} Exchange;
 
 struct PmSession {
   PmArena arena;
   const PmProgram *p;
   PmSessionOptions options;
   const PmDeviceVtbl *device;
-  int64_t n_ranks;  // that exist here: all of them, or one when nothing runs
-  PmExecutor *ranks;
-  PmComm **comms;  // NULL when nothing runs
-  PmPool *pool;    // a thread a rank
+  int64_t n_ranks;      // of the program
+  int64_t first, here;  // ranks in this process; one when nothing runs
+  PmExecutor *ranks;    // by rank - first, as all arrays here
+  PmComm **comms;       // NULL when nothing runs
+  PmPool *pool;         // a thread a rank
+  Exchange *exchange;
+  PmColl all;  // among all ranks, of nothing
   PmStatus **statuses;
   int64_t step;
   int64_t outside_bytes;
@@ -36,44 +47,67 @@ static int64_t resident_bytes(void) {
 }
 
 static int64_t resident_arenas(const PmSession *s) {
-  return s->device->runs && s->options.poison ? s->n_ranks * s->p->arena_bytes : 0;
+  return s->device->runs && s->options.poison ? s->here * s->p->arena_bytes : 0;
 }
 
 // ---- creation ------------------------------------------------------------------------------------------------------
+// Of each rank: the machine's cores are shared with its other ranks, and a launcher may have given this process a part
+// of them.
+static int32_t default_threads(const PmSession *s) {
+  const PmTransport *t = s->options.transport;
+  int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), allowed = cores;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) allowed = CPU_COUNT(&set);
+  int64_t mine = cores / (t ? t->here : s->here), limit = allowed / s->here;
+  if (mine > limit) mine = limit;
+  return mine > 1 ? (int32_t)mine : 1;
+}
+
+static PmStatus *create_comms(PmSession *s) {
+  PmCommOptions options = {
+      .warn_s = s->options.warn_s,
+      .deadline_s = s->options.deadline_s,
+      .report = s->options.report,
+      .context = s->options.context,
+  };
+  PmComm **comms = PM_NEW_N(&s->arena, PmComm *, s->here);
+  if (s->options.transport) {
+    PM_TRY(pm_comm_remote_create(s->p, s->options.transport, 0, &options, comms));
+  } else {
+    PM_TRY(pm_comm_local_create(s->p, &options, comms));
+  }
+  s->comms = comms;
+  return NULL;
+}
+
 static PmStatus *create_ranks(PmSession *s) {
   const PmProgram *p = s->p;
-  PmDeviceOptions options = {.threads = s->options.threads, .poison = s->options.poison};
-  if (options.threads <= 0) {
-    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
-    options.threads = (int32_t)(cores > s->n_ranks ? cores / s->n_ranks : 1);
-  }
+  PmDeviceOptions options = {.threads = s->options.threads, .ranks_here = s->here, .poison = s->options.poison};
+  if (options.threads <= 0) options.threads = default_threads(s);
+  if (s->device->runs) PM_TRY(create_comms(s));
   if (s->device->compiles && s->options.compiler) {
     PmKernelFn *fns = PM_NEW_N(&s->arena, PmKernelFn, (size_t)p->n_kernels + 1);
     PM_TRY(s->options.compiler->compile(s->options.compiler, p, fns));
     options.fns = fns;
   }
-  if (s->device->runs) {
-    PmCommOptions comm = {
-        .warn_s = s->options.warn_s,
-        .deadline_s = s->options.deadline_s,
-        .report = s->options.report,
-        .context = s->options.context,
-    };
-    PmComm **comms = PM_NEW_N(&s->arena, PmComm *, s->n_ranks);
-    PM_TRY(pm_comm_local_create(p, &comm, comms));
-    s->comms = comms;
+  for (int64_t i = 0; i < s->here; i++) {
+    s->ranks[i] = (PmExecutor){.p = p, .comm = s->comms ? s->comms[i] : NULL};
+    PM_TRY(s->device->create(p, s->first + i, &options, &s->ranks[i].device));
   }
-  for (int64_t r = 0; r < s->n_ranks; r++) {
-    s->ranks[r] = (PmExecutor){.p = p, .comm = s->comms ? s->comms[r] : NULL};
-    PM_TRY(s->device->create(p, r, &options, &s->ranks[r].device));
-  }
-  return pm_pool_create((int32_t)s->n_ranks, &s->pool);
+  return pm_pool_create((int32_t)s->here, &s->pool);
+}
+
+static PmStatus *check_transport(const PmProgram *p, const PmTransport *t) {
+  if (!t || t->size == pm_program_ranks(p)) return NULL;
+  return PM_STATUS(PM_ERR_USAGE, "the program has %lld ranks, but %lld processes were started",
+                   (long long)pm_program_ranks(p), (long long)t->size);
 }
 
 PmStatus *pm_session_create(const PmProgram *p, const PmSessionOptions *options, PmSession **out) {
   *out = NULL;
   const PmDeviceVtbl *device;
   PM_TRY(pm_device_find(options->device, &device));
+  PM_TRY(check_transport(p, options->transport));
   PmArena arena;
   pm_arena_init(&arena, 0);
   PmSession *s = PM_NEW(&arena, PmSession);
@@ -81,14 +115,19 @@ PmStatus *pm_session_create(const PmProgram *p, const PmSessionOptions *options,
   s->p = p;
   s->options = *options;
   s->device = device;
-  s->n_ranks = device->runs ? pm_program_ranks(p) : 1;
-  s->ranks = PM_NEW_N(&s->arena, PmExecutor, s->n_ranks);
-  s->statuses = PM_NEW_N(&s->arena, PmStatus *, s->n_ranks);
+  s->n_ranks = pm_program_ranks(p);
+  s->first = options->transport ? options->transport->rank : 0;
+  s->here = device->runs && !options->transport ? s->n_ranks : 1;
+  s->all = pm_comm_among_all(p, PM_COLL_ALL_REDUCE, PM_K_F32, 0);
+  s->ranks = PM_NEW_N(&s->arena, PmExecutor, s->here);
+  s->statuses = PM_NEW_N(&s->arena, PmStatus *, s->here);
+  s->exchange = PM_NEW(&s->arena, Exchange);
   int64_t before = resident_bytes();
   PmStatus *st = create_ranks(s);
   int64_t outside = resident_bytes() - before - resident_arenas(s);
   s->outside_bytes = outside > 0 ? outside : 0;
   if (st) {
+    pm_session_abandon(s, pm_status_message(st));
     pm_session_destroy(s);
     return st;
   }
@@ -99,12 +138,18 @@ PmStatus *pm_session_create(const PmProgram *p, const PmSessionOptions *options,
 void pm_session_destroy(PmSession *s) {
   if (!s) return;
   pm_pool_destroy(s->pool);
-  for (int64_t r = 0; r < s->n_ranks; r++) {
-    if (s->ranks[r].device) s->device->destroy(s->ranks[r].device);
+  for (int64_t i = 0; i < s->here; i++) {
+    if (s->ranks[i].device) s->device->destroy(s->ranks[i].device);
   }
-  if (s->comms) pm_comm_local_destroy(s->comms);
+  if (s->comms && s->options.transport) pm_comm_remote_destroy(s->comms[0]);
+  if (s->comms && !s->options.transport) pm_comm_local_destroy(s->comms);
+  free(s->exchange->bytes);
   PmArena arena = s->arena;
   pm_arena_deinit(&arena);
+}
+
+void pm_session_abandon(PmSession *s, const char *why) {
+  if (s->comms) s->comms[0]->vtbl->abandon(s->comms[0], why);
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------
@@ -116,28 +161,43 @@ typedef struct RankJob {
   void *context;
 } RankJob;
 
-static void run_rank(void *context, int64_t rank) {
+static void run_rank(void *context, int64_t i) {
   const RankJob *job = context;
-  job->s->statuses[rank] = job->fn(job->s, rank, job->context);
+  job->s->statuses[i] = job->fn(job->s, job->s->first + i, job->context);
 }
 
-// Calls fn on every rank's own thread. Of several failures the one that is not a peer's is returned.
+static PmExecutor *executor(const PmSession *s, int64_t rank) { return &s->ranks[rank - s->first]; }
+
+// Calls fn for every rank of this process on the rank's own thread. Of several failures the one that is not a peer's is returned.
 static PmStatus *on_ranks(PmSession *s, RankFn *fn, void *context) {
   RankJob job = {s, fn, context};
-  pm_pool_run(s->pool, run_rank, &job, s->n_ranks);
+  pm_pool_run(s->pool, run_rank, &job, s->here);
   PmStatus *first = NULL;
-  for (int64_t r = 0; r < s->n_ranks; r++) {
-    PmStatus *st = s->statuses[r];
+  for (int64_t i = 0; i < s->here; i++) {
+    PmStatus *st = s->statuses[i];
     bool better = st && (!first || (pm_status_code(first) == PM_ERR_PEER && pm_status_code(st) != PM_ERR_PEER));
     pm_status_drop(better ? first : st);
     if (better) first = st;
-    s->statuses[r] = NULL;
+    s->statuses[i] = NULL;
   }
   return first;
 }
 
+// Messages count training steps from 1, as people do.
+static int64_t step_number(const PmSession *s, int32_t entry) { return entry == PM_ENTRY_SETUP ? 0 : s->step + 1; }
+
 static PmStatus *run_entry(PmSession *s, int64_t rank, void *context) {
-  return pm_executor_run(&s->ranks[rank], *(const int32_t *)context, s->step);
+  int32_t entry = *(const int32_t *)context;
+  PmExecutor *x = executor(s, rank);
+  PM_TRY(pm_executor_run(x, entry, step_number(s, entry)));
+  if (s->here == 1 || !x->comm) return NULL;
+  // A rank that hangs behind its last collective would keep the others from returning without anybody noticing.
+  PmCommCall end = {.coll = &s->all,
+                    .src = x->device->arena,
+                    .dst = x->device->arena,
+                    .op = "the end of its last step",
+                    .step = step_number(s, entry)};
+  return x->comm->vtbl->run(x->comm, &end);
 }
 
 PmStatus *pm_session_run(PmSession *s, int32_t entry) {
@@ -204,7 +264,7 @@ static PmStatus *init_rank(PmSession *s, int64_t rank, void *context) {
         .master = twin && v->role == PM_VAR_PARAM ? twin : NULL,
         .draw = draw_fns[v->init],
         .key = pm_random_key(s->options.seed, twin && v->role == PM_VAR_STATE ? twin->path : v->path),
-        .at = s->ranks[rank].device->arena + v->at.offset,
+        .at = executor(s, rank)->device->arena + v->at.offset,
     };
     memset(run.at, 0, (size_t)v->at.bytes);  // padding is zero
     PM_TRY(pm_slice_walk(s->p, v->dims, v->rank, rank, init_run, &run));
@@ -273,13 +333,31 @@ PmStatus *pm_session_set_var(PmSession *s, int32_t var, const void *global, int6
     return PM_STATUS(PM_ERR_USAGE, "`%s` has %lld bytes, not %lld", v->path, (long long)pm_session_var_bytes(s, var),
                      (long long)bytes);
   }
-  for (int64_t r = 0; r < s->n_ranks && s->device->runs; r++) {
-    CopyRun c = {.local = s->ranks[r].device->arena + v->at.offset,
+  for (int64_t i = 0; i < s->here && s->device->runs; i++) {
+    CopyRun c = {.local = s->ranks[i].device->arena + v->at.offset,
                  .source = global,
                  .size = pm_kdtype_bytes((PmKDtype)v->dtype)};
-    PM_TRY(pm_slice_walk(s->p, v->dims, v->rank, r, scatter_run, &c));
+    PM_TRY(pm_slice_walk(s->p, v->dims, v->rank, s->first + i, scatter_run, &c));
   }
   return NULL;
+}
+
+// Every rank's part of a value, to every process.
+static PmStatus *exchange_parts(const PmSession *s, const char *what, const PmRange *at) {
+  Exchange *e = s->exchange;
+  int64_t bytes = s->n_ranks * at->bytes;
+  if (e->size < bytes) {
+    char *more = realloc(e->bytes, (size_t)bytes);
+    if (!more) return PM_STATUS(PM_ERR_LIMIT, "no memory for %lld bytes of `%s`", (long long)bytes, what);
+    *e = (Exchange){more, bytes};
+  }
+  PmColl c = s->all;
+  c.kind = PM_COLL_ALL_GATHER;
+  c.dtype = PM_K_BOOL;
+  c.count = at->bytes;
+  PmCommCall call = {
+      .coll = &c, .src = s->ranks[0].device->arena + at->offset, .dst = e->bytes, .op = what, .step = s->step + 1};
+  return s->comms[0]->vtbl->run(s->comms[0], &call);
 }
 
 static PmStatus *gather(const PmSession *s, const char *what, const PmVarDim *dims, int32_t n, PmKDtype dtype,
@@ -289,10 +367,12 @@ static PmStatus *gather(const PmSession *s, const char *what, const PmVarDim *di
     memset(out, 0, (size_t)(pm_dims_elements(dims, n) * size));
     return NULL;
   }
+  if (s->here < s->n_ranks) PM_TRY(exchange_parts(s, what, at));
   for (int64_t r = 0; r < s->n_ranks; r++) {
+    char *local = s->here < s->n_ranks ? s->exchange->bytes + r * at->bytes : s->ranks[r].device->arena + at->offset;
     // The first rank of those with one slice comes before its replicas, so what it gave is there to compare with.
     CopyRun c = {.what = what,
-                 .local = s->ranks[r].device->arena + at->offset,
+                 .local = local,
                  .global = out,
                  .size = size,
                  .rank = r,
@@ -329,7 +409,7 @@ typedef struct Load {
 
 static PmStatus *load_rank(PmSession *s, int64_t rank, void *context) {
   const Load *load = context;
-  char *arena = s->ranks[rank].device->arena;
+  char *arena = executor(s, rank)->device->arena;
   for (int32_t i = 0; i < s->p->n_vars; i++) {
     const PmProgVar *v = &s->p->vars[i];
     if (v->role == PM_VAR_STEP) store((PmKDtype)v->dtype, arena + v->at.offset, 0, (double)s->step);
@@ -349,8 +429,8 @@ PmStatus *pm_session_load(PmSession *s, const PmData *data, int64_t step) {
 // ---- accounts ------------------------------------------------------------------------------------------------------
 void pm_session_memory(const PmSession *s, PmSessionMemory *out) {
   *out = (PmSessionMemory){.arena_bytes = s->p->arena_bytes, .outside_bytes = s->outside_bytes};
-  for (int64_t r = 0; r < s->n_ranks; r++) {
-    int64_t touched = s->device->touched(s->ranks[r].device);
+  for (int64_t i = 0; i < s->here; i++) {
+    int64_t touched = s->device->touched(s->ranks[i].device);
     if (touched > out->touched_bytes) out->touched_bytes = touched;
   }
 }

@@ -1,4 +1,6 @@
-// A session: a program with everything that it needs to run in this process. What tools use.
+// A session: a program with everything that it needs to run in this process. What tools use. Its ranks are threads of
+// this process, all of them, or with a transport this process is one rank: then every rank makes the same calls in the
+// same order, and what a session gives out is the same on all of them.
 //
 //   pm_session_create(p, &options, &s); pm_session_init(s);
 //   for each step: pm_session_load(s, data, step); pm_session_run(s, PM_ENTRY_STEP); pm_session_output(s, ...);
@@ -9,6 +11,7 @@
 #define PM_RUNTIME_SESSION_H
 
 #include "runtime/data.h"
+#include "runtime/comm/transport.h"
 #include "runtime/program.h"
 
 typedef struct PmSession PmSession;
@@ -19,9 +22,11 @@ typedef struct PmSessionOptions {
   PmKernelCompiler *compiler;  // NULL when the device needs none
   uint64_t seed;
   double warn_s, deadline_s;  // of a rank waiting for others; 0: defaults
+  PmTransport *transport;     // NULL: all ranks are here. It must outlive the session
   bool poison;                // fill arenas with 0xff first, for pm_session_memory
   // As in PmCommOptions: warnings, and the first failure of any rank at the moment when it happens. A rank that hangs
-  // for ever keeps pm_session_run from returning; this is where a process learns that it should end itself.
+  // for ever keeps pm_session_run from returning: a process that must end nevertheless starts a watchdog here
+  // (runtime/watchdog.h).
   void (*report)(void *context, PmCode failed, const char *text);
   void *context;
 } PmSessionOptions;
@@ -41,6 +46,7 @@ typedef struct PmStepCounts {  // of one rank, since the session began; of `null
   double flops, bytes;                // predicted, added up
 } PmStepCounts;
 
+// USAGE when a transport has not as many ranks as the program.
 PM_MUST_CHECK PmStatus *pm_session_create(const PmProgram *p, const PmSessionOptions *options, PmSession **out);
 void pm_session_destroy(PmSession *s);  // NULL is nothing
 
@@ -61,6 +67,9 @@ PM_MUST_CHECK PmStatus *pm_session_run(PmSession *s, int32_t entry);
 // Output of an entry that has just run: the whole value; checks replicas as get_var. USAGE when there is none such.
 const PmOutput *pm_session_find_output(const PmSession *s, int32_t entry, const char *name);
 PM_MUST_CHECK PmStatus *pm_session_output(const PmSession *s, int32_t entry, const char *name, void *out_global);
+
+// Tells ranks in other processes that this one cannot go on. Once is enough; not needed after a run that failed.
+void pm_session_abandon(PmSession *s, const char *why);
 
 void pm_session_memory(const PmSession *s, PmSessionMemory *out);
 void pm_session_counts(const PmSession *s, PmStepCounts *out);

@@ -12,7 +12,7 @@ static PmStatus *create(const PmProgram *p, int64_t rank, const PmDeviceOptions 
   }
   PmBlas blas;
   PM_TRY(pm_blas_open(&blas));
-  pm_blas_reserve(&blas, pm_program_ranks(p) * options->threads);
+  pm_blas_reserve(&blas, options->ranks_here * options->threads);
   PM_TRY(pm_host_create(&pm_device_cpu, p, rank, options, out));
   ((PmHostDevice *)*out)->blas = blas;
   return NULL;

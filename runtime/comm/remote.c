@@ -1,0 +1,486 @@
+// Ranks as processes. A collective is messages between every two members of its group, so that each member has
+// everybody's part of what it computes, and adds in member order: the same bits as in runtime/comm/local.c.
+//
+// Before its data each member sends a head that says what it is about to do. No collective begins by making a group and
+// none waits for anything but its members' messages, so nothing can hang but a rank that does not come; every wait
+// looks for notices of ranks that have given up, and at the clock.
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "runtime/comm/groups.h"
+#include "runtime/comm/reduce.h"
+#include "runtime/comm/remote.h"
+#include "runtime/comm/say.h"
+#include "runtime/comm/tags.h"
+#include "runtime/futex.h"
+
+#define STAGING_BYTES (16 << 20)  // others' parts of one exchange, at most
+#define SMALL_BYTES 4096          // an all-reduce of so many bytes sends everything to everybody, once
+#define SPINS 200
+#define BUSY_S 0.002   // a waiting rank sleeps after this
+#define NAP_NS 100000
+#define NOTICE_S 0.2   // for a notice to leave
+
+typedef struct Head {
+  int64_t step, count;
+  uint8_t kind, dtype, reduce;
+  int32_t line, col;  // line 0: no place
+  char op[48], path[104];
+} Head;
+
+typedef struct Notice {
+  int32_t world, code;
+  char text[PM_MESSAGE_BYTES];
+} Notice;
+
+typedef struct Move {  // what goes to a member, and what comes from it
+  const char *out;
+  char *in;
+  int64_t out_bytes, in_bytes;
+} Move;
+
+typedef struct Family {  // the group of one list of mesh axes that this rank is in
+  int32_t n_mesh;
+  uint8_t mesh[PM_PROGRAM_MAX_MESH];
+  int32_t n, me;
+  int64_t *ranks;
+} Family;
+
+typedef struct Remote {
+  PmComm base;
+  PmArena arena;
+  const PmProgram *p;
+  PmTransport *t;
+  PmCommOptions options;
+  int32_t world;
+  int32_t n_families, cap_families;
+  Family *families;
+  // Of the collective that runs. Slots, n of each: heads in, heads out, data in, data out.
+  int64_t n_open;
+  uint8_t *open, *done;
+  Head head, *heads;
+  Move *moves;
+  const char **parts;
+  char *staging;
+  PmCode failed;
+  char failure[PM_MESSAGE_BYTES];
+} Remote;
+
+enum { HEAD_IN, HEAD_OUT, DATA_IN, DATA_OUT, RANGES };
+
+// ---- failing -------------------------------------------------------------------------------------------------------
+static void report(const Remote *r, PmCode failed, const char *text) {
+  if (r->options.report) {
+    r->options.report(r->options.context, failed, text);
+  } else if (!failed) {
+    fprintf(stderr, "pmodel: warning: %s\n", text);
+  }
+}
+
+static PmStatus *failure(const Remote *r) {
+  PmStatus *st = PM_STATUS(r->failed, "%s", r->failure);
+  return pm_status_wrap(st, __FILE__, __LINE__, "seen by rank %lld", (long long)r->base.rank);
+}
+
+static void drop_open(Remote *r, int32_t n) {
+  for (int32_t range = 0; range < RANGES; range++) {
+    r->t->vtbl->drop(r->t, (int64_t)range * n, n, range == HEAD_IN || range == DATA_IN);
+  }
+  memset(r->open, 0, (size_t)(RANGES * r->t->size));
+  memset(r->done, 0, (size_t)(RANGES * r->t->size));
+  r->n_open = 0;
+}
+
+// Whether all notices have left, after at most NOTICE_S.
+static bool notices_left(Remote *r) {
+  int64_t n = r->t->size, open = 0;
+  for (double start = pm_clock_seconds(); pm_clock_seconds() - start < NOTICE_S; sched_yield()) {
+    bool any;
+    if (r->t->vtbl->test(r->t, pm_slot_notice(r->t, 0), n, r->done, &any)) break;
+    open = 0;
+    for (int64_t i = 0; i < n; i++) open += r->open[i] && !r->done[i];
+    if (open == 0) break;
+  }
+  r->t->vtbl->drop(r->t, pm_slot_notice(r->t, 0), n, false);
+  memset(r->done, 0, (size_t)n);
+  memset(r->open, 0, (size_t)n);
+  return open == 0;
+}
+
+static void notify(Remote *r) {
+  Notice *notice = calloc(1, sizeof *notice);
+  if (!notice) return;
+  *notice = (Notice){.world = r->world, .code = (int32_t)r->failed};
+  memcpy(notice->text, r->failure, sizeof notice->text);
+  for (int64_t rank = 0; rank < pm_program_ranks(r->p); rank++) {
+    if (rank == r->base.rank) continue;
+    int err = r->t->vtbl->send(r->t, pm_slot_notice(r->t, rank), rank, PM_TAG_NOTICE, notice, sizeof *notice);
+    r->open[rank] = err == 0;
+  }
+  // A rank that is stuck may never take its notice: then the memory stays with the library.
+  if (notices_left(r)) free(notice);
+}
+
+static PmStatus *fail(Remote *r, const Family *f, PmCode code, const char *text, bool first_hand) {
+  r->failed = code;
+  snprintf(r->failure, sizeof r->failure, "%s", text);
+  if (f) drop_open(r, f->n);
+  if (first_hand) notify(r);
+  report(r, code, text);
+  return failure(r);
+}
+
+static PmStatus *broken(Remote *r, const Family *f, const PmCommCall *call, int err) {
+  char text[256];
+  r->t->vtbl->describe(r->t, err, text, sizeof text);
+  PmMessage m = {.len = 0};
+  pm_say(&m, "rank %lld lost its connection", (long long)r->base.rank);
+  if (call) pm_say_place(&m, call);
+  pm_say(&m, ": %s: %s", r->t->name, text);
+  return fail(r, f, PM_ERR_PEER, m.text, true);
+}
+
+// NULL when no rank of this communicator has given up.
+static PmStatus *read_notices(Remote *r, const Family *f, const PmCommCall *call) {
+  for (;;) {
+    Notice notice;
+    int64_t n;
+    int err = r->t->vtbl->take(r->t, PM_TAG_NOTICE, &notice, sizeof notice, &n);
+    if (err) return broken(r, f, call, err);
+    if (n < 0) return NULL;
+    if (n != sizeof notice || notice.world != r->world) continue;
+    notice.text[sizeof notice.text - 1] = '\0';
+    return fail(r, f, (PmCode)notice.code, notice.text, false);
+  }
+}
+
+// ---- heads ---------------------------------------------------------------------------------------------------------
+static void copy_text(char *to, size_t room, const char *from) {
+  size_t len = strnlen(from, room - 1);
+  memcpy(to, from, len);
+  memset(to + len, 0, room - len);
+}
+
+static void fill_head(Head *h, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  h->step = call->step;
+  h->count = c->count;
+  h->kind = c->kind;
+  h->dtype = c->dtype;
+  h->reduce = c->reduce;
+  h->line = call->loc ? call->loc->line : 0;
+  h->col = call->loc ? call->loc->col : 0;
+  copy_text(h->op, sizeof h->op, call->op ? call->op : "a collective");
+  copy_text(h->path, sizeof h->path, call->loc ? call->loc->path : "");
+}
+
+static bool same_head(const Head *a, const Head *b) {
+  return a->step == b->step && a->count == b->count && a->kind == b->kind && a->dtype == b->dtype &&
+         a->reduce == b->reduce;
+}
+
+static void say_head(PmMessage *m, Head *h) {
+  h->op[sizeof h->op - 1] = h->path[sizeof h->path - 1] = '\0';
+  PmProgLoc loc = {.path = h->path, .line = h->line, .col = h->col};
+  pm_say_place(m, &(PmCommCall){.op = h->op, .loc = h->line > 0 ? &loc : NULL, .step = h->step});
+}
+
+// Of the heads that have arrived.
+static PmStatus *check_head(Remote *r, const Family *f, int32_t i) {
+  if (same_head(&r->heads[i], &r->head)) return NULL;
+  PmMessage m = {.len = 0};
+  pm_say(&m, "rank %lld is", (long long)r->base.rank);
+  say_head(&m, &r->head);
+  pm_say(&m, ", but rank %lld is", (long long)f->ranks[i]);
+  say_head(&m, &r->heads[i]);
+  return fail(r, f, PM_ERR_PEER, m.text, true);
+}
+
+// ---- waiting -------------------------------------------------------------------------------------------------------
+static void say_waiting(PmMessage *m, const Remote *r, const Family *f, const PmCommCall *call, double waited) {
+  pm_say(m, "rank %lld has waited %.1f s for rank", (long long)r->base.rank, waited);
+  const char *before = " ";
+  for (int32_t i = 0; i < f->n; i++) {
+    bool misses = false;
+    for (int32_t range = 0; range < RANGES; range++) misses = misses || r->open[range * f->n + i];
+    if (!misses) continue;
+    pm_say(m, "%s%lld", before, (long long)f->ranks[i]);
+    before = ", ";
+  }
+  pm_say_place(m, call);
+}
+
+// Books what has finished. Heads are looked at before an error is: members that do different things send each other
+// messages of other lengths, which is the smaller news.
+static PmStatus *settle(Remote *r, const Family *f, const PmCommCall *call, int err) {
+  PmStatus *st = NULL;
+  for (int32_t i = 0; i < RANGES * f->n && !st; i++) {
+    if (!r->done[i] || !r->open[i]) continue;
+    r->done[i] = r->open[i] = 0;
+    r->n_open--;
+    if (i < f->n) st = check_head(r, f, i);
+  }
+  return st || !err ? st : broken(r, f, call, err);
+}
+
+static PmStatus *be_patient(Remote *r, const Family *f, const PmCommCall *call, double waited, bool *warned) {
+  PM_TRY(read_notices(r, f, call));
+  bool late = waited >= r->options.deadline_s;
+  if (!late && (waited < r->options.warn_s || *warned)) return NULL;
+  PmMessage m = {.len = 0};
+  say_waiting(&m, r, f, call, waited);
+  if (late) return fail(r, f, PM_ERR_DEADLINE, m.text, true);
+  report(r, PM_OK, m.text);
+  *warned = true;
+  return NULL;
+}
+
+static PmStatus *wait_all(Remote *r, const Family *f, const PmCommCall *call) {
+  double start = 0;
+  bool warned = false;
+  for (int32_t idle = 0; r->n_open > 0;) {
+    bool any;
+    int err = r->t->vtbl->test(r->t, 0, (int64_t)RANGES * f->n, r->done, &any);
+    if (any || err) PM_TRY(settle(r, f, call, err));
+    if (any) {
+      idle = 0;
+      start = 0;
+      continue;
+    }
+    sched_yield();
+    if (++idle < SPINS) continue;
+    if (start == 0) start = pm_clock_seconds();
+    double waited = pm_clock_seconds() - start;
+    PM_TRY(be_patient(r, f, call, waited, &warned));
+    if (waited > BUSY_S) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+  }
+  return NULL;
+}
+
+// ---- exchanging ----------------------------------------------------------------------------------------------------
+static int post(Remote *r, const Family *f, int32_t range, int32_t i, int kind, void *bytes, int64_t n) {
+  int64_t slot = (int64_t)range * f->n + i;
+  int tag = pm_tag(r->world, kind);
+  bool in = range == HEAD_IN || range == DATA_IN;
+  int err = in ? r->t->vtbl->receive(r->t, slot, f->ranks[i], tag, bytes, n)
+               : r->t->vtbl->send(r->t, slot, f->ranks[i], tag, bytes, n);
+  if (err) return err;
+  r->open[slot] = 1;
+  r->n_open++;
+  return 0;
+}
+
+static PmStatus *send_heads(Remote *r, const Family *f, const PmCommCall *call) {
+  int err = 0;
+  fill_head(&r->head, call);
+  for (int32_t k = 1; k < f->n && !err; k++) {
+    int32_t to = (f->me + k) % f->n, from = (f->me + f->n - k) % f->n;
+    err = post(r, f, HEAD_IN, from, PM_TAG_HEAD, &r->heads[from], sizeof r->head);
+    if (!err) err = post(r, f, HEAD_OUT, to, PM_TAG_HEAD, &r->head, sizeof r->head);
+  }
+  return err ? broken(r, f, call, err) : NULL;
+}
+
+static int64_t piece(int64_t bytes, int64_t at) {
+  int64_t n = bytes - at;
+  return n < 0 ? 0 : n > PM_TRANSPORT_MAX_BYTES ? PM_TRANSPORT_MAX_BYTES : n;
+}
+
+// Makes the moves of all members but this one; heads that are under way are waited for too.
+static PmStatus *exchange(Remote *r, const Family *f, const PmCommCall *call) {
+  int64_t longest = 0;
+  for (int32_t i = 0; i < f->n; i++) {
+    if (r->moves[i].in_bytes > longest) longest = r->moves[i].in_bytes;
+    if (r->moves[i].out_bytes > longest) longest = r->moves[i].out_bytes;
+  }
+  int64_t at = 0;
+  do {
+    int err = 0;
+    for (int32_t k = 1; k < f->n && !err; k++) {
+      int32_t to = (f->me + k) % f->n, from = (f->me + f->n - k) % f->n;
+      const Move *in = &r->moves[from], *out = &r->moves[to];
+      int64_t n_in = piece(in->in_bytes, at), n_out = piece(out->out_bytes, at);
+      if (n_in > 0) err = post(r, f, DATA_IN, from, PM_TAG_DATA, in->in + at, n_in);
+      if (n_out > 0 && !err) err = post(r, f, DATA_OUT, to, PM_TAG_DATA, (void *)(uintptr_t)(out->out + at), n_out);
+    }
+    if (err) return broken(r, f, call, err);
+    PM_TRY(wait_all(r, f, call));
+    at += PM_TRANSPORT_MAX_BYTES;
+  } while (at < longest);
+  return NULL;
+}
+
+// Bytes of staging for one member's part, whole cache lines.
+static int64_t staging_part(const Family *f) { return STAGING_BYTES / f->n / 64 * 64; }
+
+// Everybody's part of `bytes` bytes: this member's at `mine`, the others' in the staging, where they have arrived.
+static void reduce_parts(Remote *r, const Family *f, const PmColl *c, const char *mine, int64_t bytes, char *out) {
+  for (int32_t i = 0; i < f->n; i++) r->parts[i] = i == f->me ? mine : r->staging + i * staging_part(f);
+  pm_reduce((PmKDtype)c->dtype, c->reduce, r->parts, f->n, 0, bytes, out);
+}
+
+typedef PmStatus *CollFn(Remote *r, const Family *f, const PmCommCall *call);
+
+static PmStatus *all_gather(Remote *r, const Family *f, const PmCommCall *call) {
+  int64_t part = call->coll->count * pm_kdtype_bytes((PmKDtype)call->coll->dtype);
+  for (int32_t i = 0; i < f->n; i++) r->moves[i] = (Move){call->src, call->dst + i * part, part, part};
+  memcpy(call->dst + f->me * part, call->src, (size_t)part);
+  return exchange(r, f, call);
+}
+
+static PmStatus *all_to_all(Remote *r, const Family *f, const PmCommCall *call) {
+  int64_t part = call->coll->count * pm_kdtype_bytes((PmKDtype)call->coll->dtype);
+  for (int32_t i = 0; i < f->n; i++) {
+    r->moves[i] = (Move){call->src + i * part, call->dst + i * part, part, part};
+  }
+  memcpy(call->dst + f->me * part, call->src + f->me * part, (size_t)part);
+  return exchange(r, f, call);
+}
+
+static PmStatus *reduce_scatter(Remote *r, const Family *f, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype), step = staging_part(f), at = 0;
+  do {
+    int64_t n = part - at < step ? part - at : step;
+    for (int32_t i = 0; i < f->n; i++) {
+      r->moves[i] = (Move){call->src + i * part + at, r->staging + i * step, n, n};
+    }
+    PM_TRY(exchange(r, f, call));
+    reduce_parts(r, f, c, call->src + f->me * part + at, n, call->dst + at);
+    at += n;
+  } while (at < part);
+  return NULL;
+}
+
+// Bytes [*out_begin, *out_begin + result) of `elements` elements are member i's.
+static int64_t slice_of(const Family *f, int32_t i, int64_t elements, int64_t size, int64_t *out_begin) {
+  int64_t per = elements / f->n, rest = elements % f->n;
+  *out_begin = (per * i + (i < rest ? i : rest)) * size;
+  return (per + (i < rest)) * size;
+}
+
+// A run of elements: each member reduces its slice of it, then everybody gets everybody's slice.
+static PmStatus *all_reduce_run(Remote *r, const Family *f, const PmCommCall *call, int64_t from, int64_t elements) {
+  const PmColl *c = call->coll;
+  int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), begin, my_begin;
+  int64_t mine = slice_of(f, f->me, elements, size, &my_begin);
+  const char *src = call->src + from * size;
+  char *dst = call->dst + from * size;
+  for (int32_t i = 0; i < f->n; i++) {
+    int64_t theirs = slice_of(f, i, elements, size, &begin);
+    r->moves[i] = (Move){src + begin, r->staging + i * staging_part(f), theirs, mine};
+  }
+  PM_TRY(exchange(r, f, call));
+  reduce_parts(r, f, c, src + my_begin, mine, dst + my_begin);
+  for (int32_t i = 0; i < f->n; i++) {
+    int64_t theirs = slice_of(f, i, elements, size, &begin);
+    r->moves[i] = (Move){dst + my_begin, dst + begin, mine, theirs};
+  }
+  return exchange(r, f, call);
+}
+
+static PmStatus *all_reduce(Remote *r, const Family *f, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), bytes = c->count * size;
+  if (bytes <= SMALL_BYTES && bytes <= staging_part(f)) {
+    for (int32_t i = 0; i < f->n; i++) {
+      r->moves[i] = (Move){call->src, r->staging + i * staging_part(f), bytes, bytes};
+    }
+    PM_TRY(exchange(r, f, call));
+    reduce_parts(r, f, c, call->src, bytes, call->dst);
+    return NULL;
+  }
+  int64_t step = staging_part(f) / size * f->n;
+  for (int64_t at = 0; at < c->count; at += step) {
+    PM_TRY(all_reduce_run(r, f, call, at, c->count - at < step ? c->count - at : step));
+  }
+  return NULL;
+}
+
+static CollFn *const coll_fns[PM_COLL_COUNT] = {
+    [PM_COLL_ALL_REDUCE] = all_reduce,
+    [PM_COLL_ALL_GATHER] = all_gather,
+    [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
+    [PM_COLL_ALL_TO_ALL] = all_to_all,
+};
+
+static Family *find_family(const Remote *r, const PmColl *c) {
+  for (int32_t f = 0; f < r->n_families; f++) {
+    if (pm_comm_same_group(c, r->families[f].n_mesh, r->families[f].mesh)) return &r->families[f];
+  }
+  return NULL;
+}
+
+static PmStatus *run(PmComm *comm, const PmCommCall *call) {
+  Remote *r = (Remote *)comm;
+  const PmColl *c = call->coll;
+  const Family *f = find_family(r, c);
+  PM_ASSERT(f, "a collective that the program does not have");
+  if (r->failed) return failure(r);
+  if (f->n == 1) {
+    if (call->src != call->dst) memcpy(call->dst, call->src, (size_t)(c->count * pm_kdtype_bytes((PmKDtype)c->dtype)));
+    return NULL;
+  }
+  PM_TRY(send_heads(r, f, call));
+  return coll_fns[c->kind](r, f, call);
+}
+
+static void abandon(PmComm *comm, const char *why) {
+  Remote *r = (Remote *)comm;
+  if (r->failed) return;
+  PmMessage m = {.len = 0};
+  pm_say(&m, "rank %lld stopped: %s", (long long)comm->rank, why);
+  pm_status_drop(fail(r, NULL, PM_ERR_PEER, m.text, true));
+}
+
+// ---- creation ------------------------------------------------------------------------------------------------------
+static const PmCommVtbl vtbl = {.name = "remote", .run = run, .abandon = abandon};
+
+static void add_family(void *context, const PmColl *c) {
+  Remote *r = context;
+  if (find_family(r, c)) return;
+  r->families = pm_grow(&r->arena, r->families, r->n_families, &r->cap_families, sizeof *r->families);
+  Family *f = &r->families[r->n_families++];
+  *f = (Family){.n_mesh = c->n_mesh, .n = (int32_t)pm_comm_group_size(r->p, c)};
+  memcpy(f->mesh, c->mesh, (size_t)c->n_mesh);
+  f->ranks = PM_NEW_N(&r->arena, int64_t, f->n);
+  int64_t member, mine = pm_comm_group_of(r->p, c, r->base.rank, &member);
+  f->me = (int32_t)member;
+  for (int64_t rank = 0; rank < pm_program_ranks(r->p); rank++) {
+    if (pm_comm_group_of(r->p, c, rank, &member) == mine) f->ranks[member] = rank;
+  }
+}
+
+PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, int32_t world, const PmCommOptions *options,
+                                PmComm **out) {
+  PM_ASSERT(world >= 0 && world < PM_MAX_WORLDS && t->rank < pm_program_ranks(p), "world %d", world);
+  PmArena arena;
+  pm_arena_init(&arena, 0);
+  Remote *r = PM_NEW(&arena, Remote);
+  r->arena = arena;
+  r->base = (PmComm){&vtbl, t->rank};
+  r->p = p;
+  r->t = t;
+  r->world = world;
+  r->options = *options;
+  if (r->options.warn_s <= 0) r->options.warn_s = PM_COMM_WARN_S;
+  if (r->options.deadline_s <= 0) r->options.deadline_s = PM_COMM_DEADLINE_S;
+  r->open = PM_NEW_N(&r->arena, uint8_t, RANGES * t->size);
+  r->done = PM_NEW_N(&r->arena, uint8_t, RANGES * t->size);
+  r->heads = PM_NEW_N(&r->arena, Head, t->size);
+  r->moves = PM_NEW_N(&r->arena, Move, t->size);
+  r->parts = PM_NEW_N(&r->arena, const char *, t->size);
+  r->staging = pm_arena_alloc(&r->arena, STAGING_BYTES);
+  pm_comm_each_coll(p, add_family, r);
+  *out = &r->base;
+  return NULL;
+}
+
+void pm_comm_remote_destroy(PmComm *comm) {
+  PmArena arena = ((Remote *)comm)->arena;
+  pm_arena_deinit(&arena);
+}
