@@ -315,10 +315,11 @@ PmStatus *pm_cmd_train(PmTool *t) {
   PmStatus *st = runs ? pm_run_dir_open(t, t->opt.run_dir, path, tr.p, &tr.dir) : NULL;
   if (!st) st = runs ? train(&tr) : count(&tr);
   PmStatus *closed = pm_run_dir_close(&tr.dir);
-  pm_run_close(&tr.run);
   if (st) {
     pm_status_drop(closed);
-    return st;
+  } else {
+    st = closed;
   }
-  return closed;
+  pm_run_close(&tr.run, st);
+  return st;
 }

@@ -35,15 +35,25 @@ static void print_status(const PmTool *t, const PmStatus *st) {
   }
 }
 
+static void print_diagnostics(PmTool *t) {
+  if (t->reported || !t->diags) return;
+  t->reported = true;
+  pm_diags_print(t->diags, strcmp(t->opt.diagnostics, "json") == 0, stderr);
+}
+
 // Diagnostics explain an INPUT status already.
 static int finish(PmTool *t, PmStatus *st) {
-  pm_tool_report(t);
   if (!st && t->diags && pm_diags_errors(t->diags) > 0) {
     st = PM_STATUS(PM_ERR_INPUT, "%d errors", pm_diags_errors(t->diags));
   }
   int code = (int)pm_status_code(st);
   bool explained = code == PM_ERR_INPUT && t->diags && pm_diags_errors(t->diags) > 0;
-  if (st && !explained) print_status(t, st);
+  bool says;
+  int end = pm_launch_settle(t, code, &says);
+  if (says) print_diagnostics(t);
+  if (says && st && !explained) print_status(t, st);
+  if (says && !st && end == PM_ERR_DEADLINE) fputs("pmodel: error: other ranks do not come to the end of the run\n", stderr);
+  code = end;
   pm_status_drop(st);
   if (fflush(stdout) != 0 || ferror(stdout)) {
     fputs("pmodel: error: cannot write to standard output\n", stderr);
@@ -67,9 +77,11 @@ int main(int argc, char **argv) {
                            .verify = true,
                            .dump_to = t.opt.dump_to,
                            .print_after = t.opt.print_ir_after};
-    st = commands[t.opt.command](&t);
+    st = pm_launch_begin(&t);
+    if (!st && !t.launch.idle) st = commands[t.opt.command](&t);
   }
   int code = finish(&t, st);
+  pm_launch_close(&t, code);
   pm_arena_deinit(&t.arena);
   return code;
 }

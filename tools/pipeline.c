@@ -13,7 +13,7 @@
 #define MAX_PROGRAM_BYTES ((size_t)256 << 20)
 
 void pm_tool_report(PmTool *t) {
-  if (t->reported || !t->diags) return;
+  if (t->reported || !t->diags || (t->launch.rank > 0 && !t->log)) return;
   t->reported = true;
   pm_diags_print(t->diags, strcmp(t->opt.diagnostics, "json") == 0, stderr);
 }
@@ -199,6 +199,12 @@ PmStatus *pm_tool_program(PmTool *t, const char *path, PmProgram **out, PmModule
 
 PmStatus *pm_tool_check_ranks(const PmTool *t, const PmProgram *p) {
   int64_t want = t->opt.ranks, ranks = pm_program_ranks(p);
+  if (t->launch.transport && t->launch.size != ranks) {
+    return PM_STATUS(PM_ERR_USAGE,
+                     "%s started %" PRId64 " processes, but the plan has %" PRId64 " rank%s: start %" PRId64
+                     ", or give `--mesh` sizes whose product is %" PRId64,
+                     t->launch.by, t->launch.size, ranks, ranks == 1 ? "" : "s", ranks, t->launch.size);
+  }
   if (want == 0 || want == ranks) return NULL;
   if (p->n_mesh == 0) {
     return PM_STATUS(PM_ERR_USAGE,

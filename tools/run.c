@@ -1,6 +1,5 @@
 #include "tools/run.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,24 +11,16 @@
 #include "runtime/slices.h"
 #include "tools/table.h"
 
-#define HANG_S 30  // a failed run whose ranks do not come back ends the process after this
-
-static void end_hanging(int signal_number) {
-  (void)signal_number;
-  static const char text[] = "pmodel: error: a rank does not come back after a failure; the process ends\n";
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(PM_ERR_DEADLINE);
-  _exit(PM_ERR_DEADLINE);
-}
+#define HANG_S 3.0  // a failed run whose ranks do not come back ends the process after this
 
 // The failure itself comes back as a status, unless a rank hangs.
 static void report(void *context, PmCode failed, const char *text) {
-  (void)context;
-  if (!failed) {
+  PmRun *r = context;
+  if (failed) {
+    pm_watchdog_start(&r->watchdog, HANG_S, failed, text);
+  } else {
     fprintf(stderr, "pmodel: warning: %s\n", text);
-    return;
   }
-  signal(SIGALRM, end_hanging);
-  alarm(HANG_S);
 }
 
 // Memory is asked for at once and used later: a machine without it would kill the process in the middle of a step.
@@ -37,7 +28,7 @@ static PmStatus *check_memory(const PmTool *t, const PmProgram *p) {
   if (strcmp(t->opt.target, "null") == 0) return NULL;
   int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), have = INT64_MAX, need;
   if (pages > 0 && page > 0 && !pm_mul_i64(pages, page, &have)) have = INT64_MAX;
-  int64_t ranks = pm_program_ranks(p);
+  int64_t ranks = t->launch.transport ? t->launch.transport->here : pm_program_ranks(p);
   if (!pm_mul_i64(ranks, p->arena_bytes, &need)) need = INT64_MAX;
   if (need <= have) return NULL;
   PmArena text;
@@ -51,7 +42,7 @@ static PmStatus *check_memory(const PmTool *t, const PmProgram *p) {
   return st;
 }
 
-static PmStatus *open_all(const PmTool *t, bool poison, PmRun *r) {
+static PmStatus *open_all(PmTool *t, bool poison, PmRun *r) {
   const PmProgram *p = r->p;
   PM_TRY(check_memory(t, p));
   if (strcmp(t->opt.target, "cpu") == 0) {
@@ -61,23 +52,29 @@ static PmStatus *open_all(const PmTool *t, bool poison, PmRun *r) {
   if (t->opt.threads < 0 || t->opt.threads > 4096) {
     return PM_STATUS(PM_ERR_USAGE, "`--threads` is the number of threads a rank: 0 (as the machine has) to 4096");
   }
+  if (t->opt.deadline < 0) return PM_STATUS(PM_ERR_USAGE, "`--deadline` is a number of seconds, 1 or more");
+  PM_TRY(pm_launch_agree(t, p));
   PmSessionOptions options = {.device = t->opt.target,
                               .threads = (int32_t)t->opt.threads,
                               .compiler = r->compiler,
                               .seed = p->seed,
+                              .transport = t->launch.transport,
+                              .deadline_s = (double)t->opt.deadline,
                               .poison = poison,
-                              .report = report};
+                              .report = report,
+                              .context = r};
   PM_TRY(pm_session_create(p, &options, &r->session));
   return pm_session_init(r->session);
 }
 
-PmStatus *pm_run_open(const PmTool *t, const PmProgram *p, bool poison, PmRun *out) {
-  *out = (PmRun){.p = p, .step_var = -1};
+PmStatus *pm_run_open(PmTool *t, const PmProgram *p, bool poison, PmRun *out) {
+  *out = (PmRun){.p = p, .step_var = -1, .watched = true};
+  pm_watchdog_init(&out->watchdog);
   for (int32_t i = 0; i < p->n_vars; i++) {
     if (p->vars[i].role == PM_VAR_STEP) out->step_var = i;
   }
   PmStatus *st = open_all(t, poison, out);
-  if (st) pm_run_close(out);
+  if (st) pm_run_close(out, st);
   return st;
 }
 
@@ -89,12 +86,19 @@ PmStatus *pm_run_open_data(PmRun *r) {
   return pm_data_open(r->p, r->p->seed, &r->data);
 }
 
-void pm_run_close(PmRun *r) {
+// Whether the ranks of a run that ends like this do not all see it for themselves.
+static bool is_news(const PmStatus *st) {
+  PmCode code = pm_status_code(st);
+  return code != PM_OK && code != PM_ERR_NONFINITE && code != PM_ERR_VERIFY;
+}
+
+void pm_run_close(PmRun *r, const PmStatus *why) {
+  if (r->session && is_news(why)) pm_session_abandon(r->session, pm_status_message(why));
   pm_data_close(r->data);
   pm_session_destroy(r->session);
   if (r->compiler) r->compiler->destroy(r->compiler);
+  if (r->watched) pm_watchdog_stop(&r->watchdog);
   *r = (PmRun){.step_var = -1};
-  alarm(0);
 }
 
 PmStatus *pm_run_step(PmRun *r, int64_t step) {

@@ -3,6 +3,7 @@
 #define PM_TOOLS_RUN_H
 
 #include "runtime/session.h"
+#include "runtime/watchdog.h"
 #include "tools/tool.h"
 
 typedef struct PmRun {
@@ -10,15 +11,18 @@ typedef struct PmRun {
   PmKernelCompiler *compiler;  // NULL when the device needs none
   PmSession *session;
   PmData *data;      // NULL: inputs are set by the caller
+  PmWatchdog watchdog;
+  bool watched;      // the watchdog exists
   int32_t step_var;  // -1 when the program does not count steps
 } PmRun;
 
 // Opens a session on the device of `--target`, with initial values. poison: for pm_session_memory.
-// On failure nothing is left open.
-PM_MUST_CHECK PmStatus *pm_run_open(const PmTool *t, const PmProgram *p, bool poison, PmRun *out);
+// On failure nothing is left open. `out` stays where it is while it is open.
+PM_MUST_CHECK PmStatus *pm_run_open(PmTool *t, const PmProgram *p, bool poison, PmRun *out);
 // Opens the program's data. INPUT when it names none.
 PM_MUST_CHECK PmStatus *pm_run_open_data(PmRun *r);
-void pm_run_close(PmRun *r);
+// why: the status that the run ends with, of which ranks in other processes are told; NULL: none.
+void pm_run_close(PmRun *r, const PmStatus *why);
 // Runs the training step number `step`, counted from 0.
 PM_MUST_CHECK PmStatus *pm_run_step(PmRun *r, int64_t step);
 

@@ -1,6 +1,7 @@
 #include "tools/rundir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -61,14 +62,33 @@ static PmStatus *write_files(PmTool *t, const char *dir, const char *model, cons
   return pm_tool_write(inside(t, dir, "model.pmodel"), source, len);
 }
 
+static PmStatus *holds_a_run(const char *dir) {
+  return PM_STATUS(PM_ERR_USAGE, "`%s` holds a run already: give `--out` another folder", dir);
+}
+
+// What a rank that is not the first prints goes here.
+static PmStatus *open_log(PmTool *t, const char *dir) {
+  char name[64];
+  snprintf(name, sizeof name, "log.rank%lld.txt", (long long)t->launch.rank);
+  const char *path = inside(t, dir, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0 && errno == EEXIST) return holds_a_run(dir);
+  if (fd < 0) return cannot("write", path);
+  fflush(stdout);
+  bool ok = dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0;
+  close(fd);
+  if (!ok) return cannot("write", path);
+  t->log = true;
+  return NULL;
+}
+
 PmStatus *pm_run_dir_open(PmTool *t, const char *dir, const char *model, const PmProgram *p, PmRunDir *out) {
   *out = (PmRunDir){.path = dir};
   if (!dir) return NULL;
   if (mkdir(dir, 0777) != 0 && errno != EEXIST) return cannot("make folder", dir);
+  if (t->launch.rank > 0) return open_log(t, dir);
   const char *metrics = inside(t, dir, "metrics.jsonl");
-  if (access(metrics, F_OK) == 0) {
-    return PM_STATUS(PM_ERR_USAGE, "`%s` holds a run already: give `--out` another folder", dir);
-  }
+  if (access(metrics, F_OK) == 0) return holds_a_run(dir);
   PM_TRY(write_files(t, dir, model, p));
   out->metrics = fopen(metrics, "wx");
   return out->metrics ? NULL : cannot("write", metrics);

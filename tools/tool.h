@@ -6,8 +6,9 @@
 
 #include "base/options.h"
 #include "passes/passes.h"
+#include "tools/launch.h"
 
-typedef struct PmTool {
+struct PmTool {
   PmOptions opt;
   PmArena arena;
   PmInterner names;
@@ -15,9 +16,12 @@ typedef struct PmTool {
   PmDiags *diags;
   PmPassCtx passes;
   bool reported;  // the diagnostics have been printed
-} PmTool;
+  PmLaunch launch;
+  bool log;  // stdout and stderr go to a file of this rank's own
+};
 
-// Prints the diagnostics, the first time that it is called.
+// Prints the diagnostics, the first time that it is called; not on a rank whose stderr is also another's, as these are
+// the same everywhere: there main.c prints what differs.
 void pm_tool_report(PmTool *t);
 
 #define COMMAND(name, args, help) PM_MUST_CHECK PmStatus *pm_cmd_##name(PmTool *t);

@@ -1,0 +1,173 @@
+#include "tools/launch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "runtime/comm/mpi_open.h"
+#include "runtime/comm/remote.h"
+#include "runtime/program.h"
+#include "tools/tool.h"
+
+// A rank that failed waits so long for the others to come to the same end.
+#define GRACE_S 2.0
+
+typedef struct Launcher {
+  const char *by, *rank, *size;  // variables of the environment that it sets
+  const char *finds;             // the variable by which MPI finds the other processes; NULL: it has none
+} Launcher;
+
+// The first that fits. srun sets what MPI needs only when it is told to.
+static const Launcher launchers[] = {
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"mpiexec", "PMI_RANK", "PMI_SIZE", "PMI_RANK"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMIX_RANK"},
+    {"torchrun", "RANK", "WORLD_SIZE", NULL},
+};
+
+static int64_t variable(const char *name) {
+  const char *text = getenv(name);
+  char *end;
+  if (!text) return -1;
+  int64_t v = strtoll(text, &end, 10);
+  return *text && !*end ? v : -1;
+}
+
+static const Launcher *find_launcher(PmLaunch *out) {
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    const Launcher *l = &launchers[i];
+    int64_t rank = variable(l->rank), size = variable(l->size);
+    if (rank < 0 || size < 1 || rank >= size) continue;
+    *out = (PmLaunch){.by = l->by, .rank = rank, .size = size};
+    return l;
+  }
+  *out = (PmLaunch){.size = 1};
+  return NULL;
+}
+
+static bool runs_ranks(const PmOptions *o) {
+  bool runs = o->command == PM_CMD_train || (o->command == PM_CMD_verify && !o->static_only);
+  return runs && strcmp(o->target, "null") != 0;
+}
+
+static PmStatus *join(PmTool *t, const Launcher *l) {
+  PmLaunch *launch = &t->launch;
+  if (!l->finds || variable(l->finds) < 0) {
+    return PM_STATUS(PM_ERR_USAGE,
+                     "%s started %" PRId64
+                     " processes, which cannot find one another: ranks in several processes are started by `mpirun -np "
+                     "%" PRId64 "` or `srun --mpi=pmix -n %" PRId64
+                     "`; started alone, one process runs all ranks of the plan",
+                     l->by, launch->size, launch->size, launch->size);
+  }
+  PM_TRY(pm_mpi_open(t->opt.mpi_plugin, &launch->transport));
+  if (launch->transport->size == launch->size) {
+    launch->rank = launch->transport->rank;
+    return NULL;
+  }
+  PmStatus *st = PM_STATUS(PM_ERR_ENVIRONMENT,
+                           "%s started %" PRId64 " processes, but MPI (%s) sees %" PRId64
+                           ": the plugin was built with another MPI than the launcher's",
+                           l->by, launch->size, launch->transport->library, launch->transport->size);
+  launch->transport = NULL;
+  return st;
+}
+
+PmStatus *pm_launch_begin(PmTool *t) {
+  const Launcher *l = find_launcher(&t->launch);
+  if (!l || t->launch.size == 1) return NULL;
+  if (runs_ranks(&t->opt)) PM_TRY(join(t, l));
+  if (t->launch.rank == 0) return NULL;
+  if (!t->launch.transport) t->launch.idle = true;
+  // What all ranks would write alike is written once.
+  t->passes.dump_to = t->passes.print_after = NULL;
+  if (!freopen("/dev/null", "w", stdout)) return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot open `/dev/null`");
+  return NULL;
+}
+
+// ---- votes ---------------------------------------------------------------------------------------------------------
+typedef struct Votes {
+  PmVote *of;
+  uint8_t *heard;
+  bool all;
+} Votes;
+
+static Votes vote(PmTool *t, int64_t code, uint64_t what, double seconds) {
+  Votes v = {.of = PM_NEW_N(&t->arena, PmVote, t->launch.size), .heard = PM_NEW_N(&t->arena, uint8_t, t->launch.size)};
+  v.all = pm_transport_vote(t->launch.transport, (PmVote){code, what}, seconds, v.of, v.heard);
+  return v;
+}
+
+static double deadline(const PmTool *t) { return t->opt.deadline > 0 ? (double)t->opt.deadline : PM_COMM_DEADLINE_S; }
+
+static PmStatus *not_heard(const PmTool *t, const Votes *v) {
+  PmBuf ranks;
+  pm_buf_init(&ranks);
+  for (int64_t r = 0; r < t->launch.size; r++) {
+    if (!v->heard[r]) pm_buf_printf(&ranks, "%s%" PRId64, ranks.len ? ", " : "", r);
+  }
+  PmStatus *st = PM_STATUS(PM_ERR_DEADLINE, "rank %" PRId64 " has waited %.1f s for rank %s before the first step",
+                           t->launch.rank, deadline(t), pm_buf_str(&ranks));
+  pm_buf_deinit(&ranks);
+  return st;
+}
+
+static uint64_t program_hash(const PmProgram *p) {
+  PmBuf bytes;
+  pm_buf_init(&bytes);
+  pm_program_write(p, &bytes);
+  uint64_t hash = pm_hash64(bytes.data, bytes.len, p->seed);
+  pm_buf_deinit(&bytes);
+  return hash;
+}
+
+PmStatus *pm_launch_agree(PmTool *t, const PmProgram *p) {
+  if (!t->launch.transport) return NULL;
+  Votes v = vote(t, PM_OK, program_hash(p), deadline(t));
+  if (!v.all) return not_heard(t, &v);
+  for (int64_t r = 0; r < t->launch.size; r++) {
+    if (v.of[r].code) {
+      t->launch.over = true;
+      return PM_STATUS(PM_ERR_PEER, "rank %" PRId64 " stopped before the first step, with exit code %" PRId64, r,
+                       v.of[r].code);
+    }
+  }
+  for (int64_t r = 1; r < t->launch.size; r++) {
+    if (v.of[r].what == v.of[0].what) continue;
+    t->launch.over = true;
+    return PM_STATUS(PM_ERR_INPUT,
+                     "rank %" PRId64
+                     " has another run plan than rank 0: all ranks need the same files, options and version of pmodel",
+                     r);
+  }
+  return NULL;
+}
+
+int pm_launch_settle(PmTool *t, int code, bool *out_says) {
+  PmLaunch *launch = &t->launch;
+  *out_says = launch->rank == 0 || t->log;
+  if (!launch->transport || launch->over) return code;
+  Votes v = vote(t, code, 0, code ? GRACE_S : deadline(t));
+  launch->over = v.all;
+  int64_t lowest = 0;
+  while (!v.heard[lowest]) lowest++;
+  if (launch->rank == lowest || v.of[lowest].code != code) *out_says = true;
+  if (code == PM_OK && !v.all) return PM_ERR_DEADLINE;
+  // A rank that failed because of another ends like that one.
+  for (int64_t r = 0; r < launch->size && (code == PM_OK || code == PM_ERR_PEER); r++) {
+    if (v.heard[r] && v.of[r].code != PM_OK && v.of[r].code != PM_ERR_PEER) code = (int)v.of[r].code;
+  }
+  return code;
+}
+
+void pm_launch_close(PmTool *t, int code) {
+  PmTransport *transport = t->launch.transport;
+  if (!transport) return;
+  if (t->launch.over) {
+    transport->vtbl->close(transport);
+  } else {
+    transport->vtbl->end(transport, code);
+  }
+}
