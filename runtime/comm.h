@@ -34,6 +34,8 @@ struct PmComm {
 typedef struct PmCommOptions {
   double warn_s,
       deadline_s;  // waiting longer than warn_s is reported once a call, deadline_s ends the run; 0: defaults
+  // Between processes: what a rank sets aside for the others' parts of one exchange. 0: the default.
+  int64_t staging_bytes;
   // Called from a rank's thread with a warning (PM_OK), or once when the run fails. NULL: warnings go to stderr.
   void (*report)(void *context, PmCode failed, const char *text);
   void *context;
@@ -41,6 +43,7 @@ typedef struct PmCommOptions {
 
 #define PM_COMM_WARN_S 30.0
 #define PM_COMM_DEADLINE_S 300.0
+#define PM_COMM_STAGING_BYTES (16 << 20)
 
 // One thread a rank in this process: `out_comms[rank]` for every rank of the program. Every group that the program's
 // collectives need is made here. The program must outlive the comms.

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "runtime/comm/mpi_open.h"
@@ -13,6 +14,7 @@
 
 // A rank that failed waits so long for the others to come to the same end.
 #define GRACE_S 2.0
+#define FOLLOW_S 2
 
 typedef struct Launcher {
   const char *by, *rank, *size;  // variables of the environment that it sets
@@ -153,6 +155,7 @@ int pm_launch_settle(PmTool *t, int code, bool *out_says) {
   launch->over = v.all;
   int64_t lowest = 0;
   while (!v.heard[lowest]) lowest++;
+  launch->follows = launch->rank > lowest;
   if (launch->rank == lowest || v.of[lowest].code != code) *out_says = true;
   if (code == PM_OK && !v.all) return PM_ERR_DEADLINE;
   // A rank that failed because of another ends like that one.
@@ -168,6 +171,8 @@ void pm_launch_close(PmTool *t, int code) {
   if (t->launch.over) {
     transport->vtbl->close(transport);
   } else {
+    // Ending the others is left to the rank that says why, as long as it is there.
+    if (t->launch.follows) sleep(FOLLOW_S);
     transport->vtbl->end(transport, code);
   }
 }

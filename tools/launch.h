@@ -18,6 +18,7 @@ typedef struct PmLaunch {
   PmTransport *transport;  // NULL: this process runs all ranks, or none
   bool idle;               // another process does the work
   bool over;               // every rank knows that the run ends here
+  bool follows;            // a lower rank has been heard of at the end
 } PmLaunch;
 
 // Looks who started this process, and joins the others when the command runs ranks. USAGE when they cannot find one

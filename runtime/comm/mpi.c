@@ -7,6 +7,8 @@
 
 #include "runtime/comm/transport.h"
 
+#define MAX_BYTES (1 << 30)  // MPI counts in int
+
 typedef struct MpiTransport {
   PmTransport base;
   MPI_Comm comm;  // our own copy of the world, so that no other user of MPI in this process meets our messages
@@ -124,7 +126,7 @@ static int open_world(MpiTransport *m) {
   MPI_Get_library_version(text, &len);
   snprintf(m->library, sizeof m->library, "%.*s", (int)strcspn(text, ",\n"), text);
   m->n_slots = (int64_t)size * PM_TRANSPORT_SLOTS;
-  m->base = (PmTransport){&vtbl, "mpi", m->library, rank, size, here};
+  m->base = (PmTransport){&vtbl, "mpi", m->library, rank, size, here, MAX_BYTES};
   return MPI_SUCCESS;
 }
 

@@ -18,7 +18,6 @@
 #include "runtime/comm/tags.h"
 #include "runtime/futex.h"
 
-#define STAGING_BYTES (16 << 20)  // others' parts of one exchange, at most
 #define SMALL_BYTES 4096          // an all-reduce of so many bytes sends everything to everybody, once
 #define SPINS 200
 #define BUSY_S 0.002   // a waiting rank sleeps after this
@@ -285,9 +284,9 @@ static PmStatus *send_heads(Remote *r, const Family *f, const PmCommCall *call) 
   return err ? broken(r, f, call, err) : NULL;
 }
 
-static int64_t piece(int64_t bytes, int64_t at) {
+static int64_t piece(const Remote *r, int64_t bytes, int64_t at) {
   int64_t n = bytes - at;
-  return n < 0 ? 0 : n > PM_TRANSPORT_MAX_BYTES ? PM_TRANSPORT_MAX_BYTES : n;
+  return n < 0 ? 0 : n > r->t->max_bytes ? r->t->max_bytes : n;
 }
 
 // Makes the moves of all members but this one; heads that are under way are waited for too.
@@ -303,23 +302,26 @@ static PmStatus *exchange(Remote *r, const Family *f, const PmCommCall *call) {
     for (int32_t k = 1; k < f->n && !err; k++) {
       int32_t to = (f->me + k) % f->n, from = (f->me + f->n - k) % f->n;
       const Move *in = &r->moves[from], *out = &r->moves[to];
-      int64_t n_in = piece(in->in_bytes, at), n_out = piece(out->out_bytes, at);
+      int64_t n_in = piece(r, in->in_bytes, at), n_out = piece(r, out->out_bytes, at);
       if (n_in > 0) err = post(r, f, DATA_IN, from, PM_TAG_DATA, in->in + at, n_in);
       if (n_out > 0 && !err) err = post(r, f, DATA_OUT, to, PM_TAG_DATA, (void *)(uintptr_t)(out->out + at), n_out);
     }
     if (err) return broken(r, f, call, err);
     PM_TRY(wait_all(r, f, call));
-    at += PM_TRANSPORT_MAX_BYTES;
+    at += r->t->max_bytes;
   } while (at < longest);
   return NULL;
 }
 
 // Bytes of staging for one member's part, whole cache lines.
-static int64_t staging_part(const Family *f) { return STAGING_BYTES / f->n / 64 * 64; }
+static int64_t staging_part(const Remote *r, const Family *f) {
+  int64_t part = r->options.staging_bytes / f->n / 64 * 64;
+  return part > 64 ? part : 64;
+}
 
 // Everybody's part of `bytes` bytes: this member's at `mine`, the others' in the staging, where they have arrived.
 static void reduce_parts(Remote *r, const Family *f, const PmColl *c, const char *mine, int64_t bytes, char *out) {
-  for (int32_t i = 0; i < f->n; i++) r->parts[i] = i == f->me ? mine : r->staging + i * staging_part(f);
+  for (int32_t i = 0; i < f->n; i++) r->parts[i] = i == f->me ? mine : r->staging + i * staging_part(r, f);
   pm_reduce((PmKDtype)c->dtype, c->reduce, r->parts, f->n, 0, bytes, out);
 }
 
@@ -343,7 +345,7 @@ static PmStatus *all_to_all(Remote *r, const Family *f, const PmCommCall *call) 
 
 static PmStatus *reduce_scatter(Remote *r, const Family *f, const PmCommCall *call) {
   const PmColl *c = call->coll;
-  int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype), step = staging_part(f), at = 0;
+  int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype), step = staging_part(r, f), at = 0;
   do {
     int64_t n = part - at < step ? part - at : step;
     for (int32_t i = 0; i < f->n; i++) {
@@ -372,7 +374,7 @@ static PmStatus *all_reduce_run(Remote *r, const Family *f, const PmCommCall *ca
   char *dst = call->dst + from * size;
   for (int32_t i = 0; i < f->n; i++) {
     int64_t theirs = slice_of(f, i, elements, size, &begin);
-    r->moves[i] = (Move){src + begin, r->staging + i * staging_part(f), theirs, mine};
+    r->moves[i] = (Move){src + begin, r->staging + i * staging_part(r, f), theirs, mine};
   }
   PM_TRY(exchange(r, f, call));
   reduce_parts(r, f, c, src + my_begin, mine, dst + my_begin);
@@ -386,15 +388,15 @@ static PmStatus *all_reduce_run(Remote *r, const Family *f, const PmCommCall *ca
 static PmStatus *all_reduce(Remote *r, const Family *f, const PmCommCall *call) {
   const PmColl *c = call->coll;
   int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), bytes = c->count * size;
-  if (bytes <= SMALL_BYTES && bytes <= staging_part(f)) {
+  if (bytes <= SMALL_BYTES && bytes <= staging_part(r, f)) {
     for (int32_t i = 0; i < f->n; i++) {
-      r->moves[i] = (Move){call->src, r->staging + i * staging_part(f), bytes, bytes};
+      r->moves[i] = (Move){call->src, r->staging + i * staging_part(r, f), bytes, bytes};
     }
     PM_TRY(exchange(r, f, call));
     reduce_parts(r, f, c, call->src, bytes, call->dst);
     return NULL;
   }
-  int64_t step = staging_part(f) / size * f->n;
+  int64_t step = staging_part(r, f) / size * f->n;
   for (int64_t at = 0; at < c->count; at += step) {
     PM_TRY(all_reduce_run(r, f, call, at, c->count - at < step ? c->count - at : step));
   }
@@ -474,8 +476,14 @@ PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, int32_t worl
   r->heads = PM_NEW_N(&r->arena, Head, t->size);
   r->moves = PM_NEW_N(&r->arena, Move, t->size);
   r->parts = PM_NEW_N(&r->arena, const char *, t->size);
-  r->staging = pm_arena_alloc(&r->arena, STAGING_BYTES);
+  if (r->options.staging_bytes <= 0) r->options.staging_bytes = PM_COMM_STAGING_BYTES;
   pm_comm_each_coll(p, add_family, r);
+  int64_t staging = r->options.staging_bytes;
+  for (int32_t f = 0; f < r->n_families; f++) {
+    int64_t need = staging_part(r, &r->families[f]) * r->families[f].n;
+    if (need > staging) staging = need;
+  }
+  r->staging = pm_arena_alloc(&r->arena, (size_t)staging);
   *out = &r->base;
   return NULL;
 }

@@ -15,7 +15,6 @@
 #define PM_TRANSPORT_VERSION 1
 #define PM_TRANSPORT_SLOTS 7           // slots for each rank of the run
 #define PM_TRANSPORT_MAX_TAG 32767     // tags are 0 .. this
-#define PM_TRANSPORT_MAX_BYTES (1 << 30)  // of one message
 
 typedef struct PmTransport PmTransport;
 
@@ -42,6 +41,7 @@ struct PmTransport {
   const char *library;  // what it is built on, with its version
   int64_t rank, size;   // of the run
   int64_t here;         // ranks of the run on this machine
+  int64_t max_bytes;    // of one message
 };
 
 // What a plugin exports as `pm_transport_open`. NULL, with the reason in `why`, when it cannot open or is of another
