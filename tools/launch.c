@@ -132,8 +132,8 @@ PmStatus *pm_launch_agree(PmTool *t, const PmProgram *p) {
   for (int64_t r = 0; r < t->launch.size; r++) {
     if (v.of[r].code) {
       t->launch.over = true;
-      return PM_STATUS(PM_ERR_PEER, "rank %" PRId64 " stopped before the first step, with exit code %" PRId64, r,
-                       v.of[r].code);
+      return PM_STATUS((PmCode)v.of[r].code, "rank %" PRId64 " stopped before the first step, with exit code %" PRId64,
+                       r, v.of[r].code);
     }
   }
   for (int64_t r = 1; r < t->launch.size; r++) {
