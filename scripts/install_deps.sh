@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(gcc libc6-dev cmake ninja-build flex bison llvm-19-dev libopenblas-dev libxxhash-dev)
 case "${1-}" in
   "") ;;
-  test) packages+=(libcmocka-dev clang libclang-rt-dev) ;;
+  test) packages+=(libcmocka-dev clang libclang-rt-dev libopenmpi-dev openmpi-bin) ;;
   *) echo "usage: $0 [test]" >&2; exit 2 ;;
 esac
 

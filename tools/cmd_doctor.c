@@ -4,6 +4,7 @@
 
 #include "base/dl.h"
 #include "codegen/cpu/llvm_compiler.h"
+#include "runtime/comm/mpi_open.h"
 #include "runtime/devices/blas.h"
 #include "tools/show.h"
 
@@ -67,7 +68,7 @@ static Finding blas(PmArena *arena) {
 
 static Finding mpi(PmArena *arena) {
   static const char *const sonames[] = {"libmpi.so.40", "libmpi.so.12", "libmpi.so", NULL};
-  Finding f = {.name = "MPI", .off = "ranks as processes, on one machine or several"};
+  Finding f = {.name = "MPI", .off = "what the MPI plugin is built on"};
   void *version = NULL;
   const PmDlSymbol symbols[] = {{"MPI_Get_library_version", &version}};
   f.text = why_not(arena, pm_dl_open(sonames, symbols, 1), sonames);
@@ -79,6 +80,18 @@ static Finding mpi(PmArena *arena) {
   int end = 0;
   while (end < len && text[end] != ',' && text[end] != '\n' && text[end] != '\0') end++;
   f.text = pm_arena_strndup(arena, text, (size_t)end);
+  return f;
+}
+
+static Finding mpi_plugin(PmArena *arena) {
+  Finding f = {.name = "MPI plugin", .off = "ranks as processes: `mpirun pmodel train` stops with exit code 3"};
+  PmTransportOpen *open;
+  PmStatus *st = pm_mpi_find(NULL, &open);
+  f.found = !st;
+  f.text = st ? pm_arena_printf(arena, "%s does not load: it is built where MPI's headers are (libopenmpi-dev), and needs MPI",
+                                PM_MPI_PLUGIN)
+              : pm_arena_printf(arena, "%s, version %d", PM_MPI_PLUGIN, PM_TRANSPORT_VERSION);
+  pm_status_drop(st);
   return f;
 }
 
@@ -122,7 +135,7 @@ static Finding nccl(PmArena *arena) {
   return f;
 }
 
-static Probe *const probes[] = {processors, llvm, blas, mpi, cuda_driver, nvrtc, nccl};
+static Probe *const probes[] = {processors, llvm, blas, mpi, mpi_plugin, cuda_driver, nvrtc, nccl};
 enum { N_PROBES = sizeof probes / sizeof *probes };
 
 static void print_json(const Finding *findings) {

@@ -158,9 +158,11 @@ int pm_launch_settle(PmTool *t, int code, bool *out_says) {
   launch->follows = launch->rank > lowest;
   if (launch->rank == lowest || v.of[lowest].code != code) *out_says = true;
   if (code == PM_OK && !v.all) return PM_ERR_DEADLINE;
-  // A rank that failed because of another ends like that one.
+  // A rank that stopped because of another ends like that one, which says why.
   for (int64_t r = 0; r < launch->size && (code == PM_OK || code == PM_ERR_PEER); r++) {
-    if (v.heard[r] && v.of[r].code != PM_OK && v.of[r].code != PM_ERR_PEER) code = (int)v.of[r].code;
+    if (!v.heard[r] || v.of[r].code == PM_OK || v.of[r].code == PM_ERR_PEER) continue;
+    code = (int)v.of[r].code;
+    *out_says = t->log;
   }
   return code;
 }

@@ -2,7 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 
 expect 0 doctor
-for component in processors LLVM BLAS MPI 'CUDA driver' NVRTC NCCL; do
+for component in processors LLVM BLAS MPI 'MPI plugin' 'CUDA driver' NVRTC NCCL; do
   says out "^$component +(found|missing) "
 done
 says out '^LLVM +found +19\.[0-9.]+, target .*, vectors of (128|256|512) bits$'
