@@ -168,7 +168,8 @@ static void run_rank(void *context, int64_t i) {
 
 static PmExecutor *executor(const PmSession *s, int64_t rank) { return &s->ranks[rank - s->first]; }
 
-// Calls fn for every rank of this process on the rank's own thread. Of several failures the one that is not a peer's is returned.
+// Calls fn for every rank of this process on the rank's own thread. Of several failures the one that is not a peer's is
+// returned.
 static PmStatus *on_ranks(PmSession *s, RankFn *fn, void *context) {
   RankJob job = {s, fn, context};
   pm_pool_run(s->pool, run_rank, &job, s->here);

@@ -10,8 +10,8 @@
 #ifndef PM_RUNTIME_SESSION_H
 #define PM_RUNTIME_SESSION_H
 
-#include "runtime/data.h"
 #include "runtime/comm/transport.h"
+#include "runtime/data.h"
 #include "runtime/program.h"
 
 typedef struct PmSession PmSession;

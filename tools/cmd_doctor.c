@@ -88,7 +88,8 @@ static Finding mpi_plugin(PmArena *arena) {
   PmTransportOpen *open;
   PmStatus *st = pm_mpi_find(NULL, &open);
   f.found = !st;
-  f.text = st ? pm_arena_printf(arena, "%s does not load: it is built where MPI's headers are (libopenmpi-dev), and needs MPI",
+  f.text = st ? pm_arena_printf(arena,
+                                "%s does not load: it is built where MPI's headers are (libopenmpi-dev), and needs MPI",
                                 PM_MPI_PLUGIN)
               : pm_arena_printf(arena, "%s, version %d", PM_MPI_PLUGIN, PM_TRANSPORT_VERSION);
   pm_status_drop(st);

@@ -1,5 +1,5 @@
-// Processes that a launcher started together: mpirun, or srun through PMI. `train` and `verify` run as one rank in each;
-// everything else is done by the first of them, and the others have nothing to do.
+// Processes that a launcher started together: mpirun, or srun through PMI. `train` and `verify` run as one rank in
+// each; everything else is done by the first of them, and the others have nothing to do.
 //
 // All ranks do the same and come to the same end, so one of them says it: stdout is that of rank 0, diagnostics and the
 // final status come from the lowest rank that is heard of, and from those that end otherwise.

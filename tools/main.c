@@ -52,7 +52,8 @@ static int finish(PmTool *t, PmStatus *st) {
   int end = pm_launch_settle(t, code, &says);
   if (says) print_diagnostics(t);
   if (says && st && !explained) print_status(t, st);
-  if (says && !st && end == PM_ERR_DEADLINE) fputs("pmodel: error: other ranks do not come to the end of the run\n", stderr);
+  if (says && !st && end == PM_ERR_DEADLINE)
+    fputs("pmodel: error: other ranks do not come to the end of the run\n", stderr);
   code = end;
   pm_status_drop(st);
   if (fflush(stdout) != 0 || ferror(stdout)) {

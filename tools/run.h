@@ -10,7 +10,7 @@ typedef struct PmRun {
   const PmProgram *p;
   PmKernelCompiler *compiler;  // NULL when the device needs none
   PmSession *session;
-  PmData *data;      // NULL: inputs are set by the caller
+  PmData *data;  // NULL: inputs are set by the caller
   PmWatchdog watchdog;
   bool watched;      // the watchdog exists
   int32_t step_var;  // -1 when the program does not count steps

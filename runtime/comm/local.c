@@ -11,7 +11,7 @@
 #include "runtime/comm/say.h"
 #include "runtime/futex.h"
 
-#define NAP 0.05    // a sleeping rank looks this often whether the run has failed
+#define NAP 0.05  // a sleeping rank looks this often whether the run has failed
 
 typedef struct World World;
 

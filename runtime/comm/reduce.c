@@ -27,11 +27,8 @@ COMBINE(max_bf16, uint16_t, larger(pm_bf16_to_f32(a[i]), pm_bf16_to_f32(b[i])) ?
 COMBINE(max_f16, uint16_t, larger(pm_f16_to_f32(a[i]), pm_f16_to_f32(b[i])) ? a[i] : b[i])
 
 static CombineFn *const combine_fns[PM_K_DTYPE_COUNT][2] = {
-    [PM_K_I32] = {sum_i32, max_i32},
-    [PM_K_F32] = {sum_f32, max_f32},
-    [PM_K_F64] = {sum_f64, max_f64},
-    [PM_K_BF16] = {NULL, max_bf16},
-    [PM_K_F16] = {NULL, max_f16},
+    [PM_K_I32] = {sum_i32, max_i32}, [PM_K_F32] = {sum_f32, max_f32}, [PM_K_F64] = {sum_f64, max_f64},
+    [PM_K_BF16] = {NULL, max_bf16},  [PM_K_F16] = {NULL, max_f16},
 };
 
 typedef float WidenFn(uint16_t bits);

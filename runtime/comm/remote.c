@@ -18,11 +18,11 @@
 #include "runtime/comm/tags.h"
 #include "runtime/futex.h"
 
-#define SMALL_BYTES 4096          // an all-reduce of so many bytes sends everything to everybody, once
+#define SMALL_BYTES 4096  // an all-reduce of so many bytes sends everything to everybody, once
 #define SPINS 200
-#define BUSY_S 0.002   // a waiting rank sleeps after this
+#define BUSY_S 0.002  // a waiting rank sleeps after this
 #define NAP_NS 100000
-#define NOTICE_S 0.2   // for a notice to leave
+#define NOTICE_S 0.2  // for a notice to leave
 
 typedef struct Head {
   int64_t step, count;

@@ -7,7 +7,7 @@
 enum { PM_TAG_NOTICE, PM_TAG_VOTE, PM_TAG_HEAD, PM_TAG_DATA, PM_TAGS };
 
 #define PM_MAX_WORLDS 1000
-_Static_assert(PM_MAX_WORLDS * PM_TAGS <= PM_TRANSPORT_MAX_TAG, "a tag for every world");
+_Static_assert(PM_MAX_WORLDS *PM_TAGS <= PM_TRANSPORT_MAX_TAG, "a tag for every world");
 
 static inline int pm_tag(int32_t world, int kind) { return world * PM_TAGS + kind; }
 

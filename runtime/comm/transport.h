@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #define PM_TRANSPORT_VERSION 1
-#define PM_TRANSPORT_SLOTS 7           // slots for each rank of the run
-#define PM_TRANSPORT_MAX_TAG 32767     // tags are 0 .. this
+#define PM_TRANSPORT_SLOTS 7        // slots for each rank of the run
+#define PM_TRANSPORT_MAX_TAG 32767  // tags are 0 .. this
 
 typedef struct PmTransport PmTransport;
 

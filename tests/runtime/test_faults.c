@@ -151,12 +151,8 @@ static void run_hanging(bool meets) {
   PmKernelCompiler compiler = {.name = "hanging", .compile = compile_hanging};
   PmWatchdog watchdog;
   pm_watchdog_init(&watchdog);
-  PmSessionOptions options = {.device = "cpu",
-                              .threads = 1,
-                              .compiler = &compiler,
-                              .deadline_s = 0.3,
-                              .report = watch,
-                              .context = &watchdog};
+  PmSessionOptions options = {
+      .device = "cpu", .threads = 1, .compiler = &compiler, .deadline_s = 0.3, .report = watch, .context = &watchdog};
   PmSession *s;
   PmStatus *st = pm_session_create(hanging_program(&arena, meets), &options, &s);
   if (!st) st = pm_session_run(s, PM_ENTRY_EVAL);

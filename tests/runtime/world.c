@@ -38,9 +38,7 @@ void world_init(World *w, WorldKind *kind, int64_t m0, int64_t m1, int64_t m2) {
   w->p = fixture_empty(&w->arena, m0, m1, m2);
 }
 
-bool world_has(const World *w, int64_t rank) {
-  return rank < pm_program_ranks(w->p) && (!w->t || w->t->rank == rank);
-}
+bool world_has(const World *w, int64_t rank) { return rank < pm_program_ranks(w->p) && (!w->t || w->t->rank == rank); }
 
 void world_open(World *w, WorldKind *kind) {
   int32_t number = kind->number++ % MAX_WORLDS;
