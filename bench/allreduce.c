@@ -67,7 +67,7 @@ static void run_remote(Bench *b, const char *plugin) {
   PmTransport *t;
   must(pm_mpi_open(plugin, &t));
   if (t->size != RANKS) exit(2);
-  must(pm_comm_remote_create(&b->p, t, 0, &(PmCommOptions){0}, &b->comms[t->rank]));
+  must(pm_comm_remote_create(&b->p, t, &(PmCommOptions){0}, &b->comms[t->rank]));
   run(&(Rank){b, t->rank});
   int64_t rank = t->rank;
   t->vtbl->close(t);

@@ -72,7 +72,7 @@ static PmStatus *create_comms(PmSession *s) {
   };
   PmComm **comms = PM_NEW_N(&s->arena, PmComm *, s->here);
   if (s->options.transport) {
-    PM_TRY(pm_comm_remote_create(s->p, s->options.transport, 0, &options, comms));
+    PM_TRY(pm_comm_remote_create(s->p, s->options.transport, &options, comms));
   } else {
     PM_TRY(pm_comm_local_create(s->p, &options, comms));
   }

@@ -50,7 +50,7 @@ static const Launcher *find_launcher(PmLaunch *out) {
 }
 
 static bool runs_ranks(const PmOptions *o) {
-  bool runs = o->command == PM_CMD_train || (o->command == PM_CMD_verify && !o->static_only);
+  bool runs = o->command == PM_CMD_train || (o->command == PM_CMD_verify && !o->static_only && o->random_plans == 0);
   return runs && strcmp(o->target, "null") != 0;
 }
 

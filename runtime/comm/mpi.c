@@ -126,7 +126,7 @@ static int open_world(MpiTransport *m) {
   MPI_Get_library_version(text, &len);
   snprintf(m->library, sizeof m->library, "%.*s", (int)strcspn(text, ",\n"), text);
   m->n_slots = (int64_t)size * PM_TRANSPORT_SLOTS;
-  m->base = (PmTransport){&vtbl, "mpi", m->library, rank, size, here, MAX_BYTES};
+  m->base = (PmTransport){&vtbl, "mpi", m->library, rank, size, here, MAX_BYTES, 0};
   return MPI_SUCCESS;
 }
 

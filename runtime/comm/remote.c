@@ -457,9 +457,8 @@ static void add_family(void *context, const PmColl *c) {
   }
 }
 
-PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, int32_t world, const PmCommOptions *options,
-                                PmComm **out) {
-  PM_ASSERT(world >= 0 && world < PM_MAX_WORLDS && t->rank < pm_program_ranks(p), "world %d", world);
+PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, const PmCommOptions *options, PmComm **out) {
+  PM_ASSERT(t->rank < pm_program_ranks(p), "rank %lld", (long long)t->rank);
   PmArena arena;
   pm_arena_init(&arena, 0);
   Remote *r = PM_NEW(&arena, Remote);
@@ -467,7 +466,7 @@ PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, int32_t worl
   r->base = (PmComm){&vtbl, t->rank};
   r->p = p;
   r->t = t;
-  r->world = world;
+  r->world = t->worlds++ % PM_MAX_WORLDS;
   r->options = *options;
   if (r->options.warn_s <= 0) r->options.warn_s = PM_COMM_WARN_S;
   if (r->options.deadline_s <= 0) r->options.deadline_s = PM_COMM_DEADLINE_S;

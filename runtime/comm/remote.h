@@ -5,11 +5,11 @@
 #include "runtime/comm.h"
 #include "runtime/comm/transport.h"
 
-// This process is rank `t->rank` of the program; the transport has at least as many ranks. world: tells the messages of
-// this communicator from those of others over the same transport, 0 .. 999, the same on every rank. Program and
+// This process is rank `t->rank` of the program; the transport has at least as many ranks. Every rank makes its
+// communicators over a transport in one order: by their number messages are told from those of others. Program and
 // transport must outlive it. One thread, that of the transport, calls it.
-PM_MUST_CHECK PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, int32_t world,
-                                              const PmCommOptions *options, PmComm **out);
+PM_MUST_CHECK PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, const PmCommOptions *options,
+                                              PmComm **out);
 void pm_comm_remote_destroy(PmComm *comm);
 
 typedef struct PmVote {

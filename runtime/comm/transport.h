@@ -42,6 +42,7 @@ struct PmTransport {
   int64_t rank, size;   // of the run
   int64_t here;         // ranks of the run on this machine
   int64_t max_bytes;    // of one message
+  int32_t worlds;       // communicators so far, counted by these
 };
 
 // What a plugin exports as `pm_transport_open`. NULL, with the reason in `why`, when it cannot open or is of another

@@ -13,26 +13,25 @@
 #define MEET_S 120.0
 #define SKIPPED 77
 #define STAGING_BYTES (1 << 18)
-#define MAX_WORLDS 1000
 
-WorldKind world_kind(int argc, char **argv) {
-  WorldKind kind = {.t = NULL};
-  if (argc < 2 || strcmp(argv[1], "mpi") != 0) return kind;
-  PmStatus *st = pm_mpi_open(NULL, &kind.t);
-  if (!st) return kind;
+PmTransport *world_transport(int argc, char **argv) {
+  PmTransport *t = NULL;
+  if (argc < 2 || strcmp(argv[1], "mpi") != 0) return NULL;
+  PmStatus *st = pm_mpi_open(NULL, &t);
+  if (!st) return t;
   printf("skipped: %s\n", pm_status_message(st));
   pm_status_drop(st);
   exit(SKIPPED);
 }
 
-void world_kind_close(WorldKind *kind) {
-  if (kind->t) kind->t->vtbl->close(kind->t);
+void world_transport_close(PmTransport *t) {
+  if (t) t->vtbl->close(t);
 }
 
-void world_init(World *w, WorldKind *kind, int64_t m0, int64_t m1, int64_t m2) {
+void world_init(World *w, PmTransport *t, int64_t m0, int64_t m1, int64_t m2) {
   static const World nothing;
   *w = nothing;
-  w->t = kind->t;
+  w->t = t;
   w->options.staging_bytes = STAGING_BYTES;
   pm_arena_init(&w->arena, 0);
   w->p = fixture_empty(&w->arena, m0, m1, m2);
@@ -40,12 +39,13 @@ void world_init(World *w, WorldKind *kind, int64_t m0, int64_t m1, int64_t m2) {
 
 bool world_has(const World *w, int64_t rank) { return rank < pm_program_ranks(w->p) && (!w->t || w->t->rank == rank); }
 
-void world_open(World *w, WorldKind *kind) {
-  int32_t number = kind->number++ % MAX_WORLDS;
+void world_open(World *w) {
   if (!w->t) {
     assert_null(pm_comm_local_create(w->p, &w->options, w->comms));
   } else if (world_has(w, w->t->rank)) {
-    assert_null(pm_comm_remote_create(w->p, w->t, number, &w->options, &w->comms[w->t->rank]));
+    assert_null(pm_comm_remote_create(w->p, w->t, &w->options, &w->comms[w->t->rank]));
+  } else {
+    w->t->worlds++;
   }
 }
 
@@ -106,4 +106,14 @@ PmStatus *world_run_step(World *w, int64_t rank, int32_t step, char *src, char *
 
 void expect_text(const PmStatus *st, const char *text) {
   if (!strstr(pm_status_message(st), text)) fail_msg("`%s` lacks `%s`", pm_status_message(st), text);
+}
+
+void expect_lost(const char *message, int64_t rank) {
+  static const char before[] = "; in no collective: rank ";
+  const char *at = strstr(message, before);
+  for (char *end = NULL; at; at = *end == ',' ? end + 2 : NULL) {
+    if (!end) at += sizeof before - 1;
+    if (strtoll(at, &end, 10) == rank) return;
+  }
+  fail_msg("`%s` does not say that rank %d is in no collective", message, (int)rank);
 }

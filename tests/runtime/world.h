@@ -10,13 +10,8 @@
 
 enum { MAX_RANKS = 8 };
 
-typedef struct WorldKind {
-  PmTransport *t;  // NULL: ranks are threads
-  int32_t number;  // of worlds so far: what one has left under way must not reach the next
-} WorldKind;
-
 typedef struct World {
-  PmTransport *t;
+  PmTransport *t;  // NULL: ranks are threads
   PmArena arena;
   PmProgram *p;
   PmComm *comms[MAX_RANKS];  // of ranks here
@@ -30,12 +25,12 @@ typedef struct World {
 
 // Processes when the argument is `mpi`, else threads. Exits with 77, which ctest reports as skipped, and says why, when
 // there is no MPI.
-WorldKind world_kind(int argc, char **argv);
-void world_kind_close(WorldKind *kind);
+PmTransport *world_transport(int argc, char **argv);
+void world_transport_close(PmTransport *t);
 
 // A program without steps over a mesh of up to three axes; add collectives, then open.
-void world_init(World *w, WorldKind *kind, int64_t m0, int64_t m1, int64_t m2);
-void world_open(World *w, WorldKind *kind);
+void world_init(World *w, PmTransport *t, int64_t m0, int64_t m1, int64_t m2);
+void world_open(World *w);
 // Drops statuses too. All processes leave together.
 void world_deinit(World *w);
 
@@ -46,5 +41,7 @@ void world_run(World *w, void (*body)(World *w, int64_t rank));
 PmColl *world_add_coll(World *w, PmCollKind kind, PmKDtype dtype, int reduce, int64_t count, uint32_t mesh);
 PmStatus *world_run_step(World *w, int64_t rank, int32_t step, char *src, char *dst);
 void expect_text(const PmStatus *st, const char *text);
+// The message has the rank among those that are in no collective; a busy machine may keep others from theirs too.
+void expect_lost(const char *message, int64_t rank);
 
 #endif
