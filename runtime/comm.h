@@ -46,7 +46,8 @@ typedef struct PmCommOptions {
 #define PM_COMM_STAGING_BYTES (16 << 20)
 
 // One thread a rank in this process: `out_comms[rank]` for every rank of the program. Every group that the program's
-// collectives need is made here. The program must outlive the comms.
+// collectives need is made here. The program must outlive the comms. Others may read and write the memory of a call that
+// failed until every rank has returned.
 PM_MUST_CHECK PmStatus *pm_comm_local_create(const PmProgram *p, const PmCommOptions *options, PmComm **out_comms);
 void pm_comm_local_destroy(PmComm **comms);  // all of them, by the array's first element
 

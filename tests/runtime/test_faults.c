@@ -38,6 +38,7 @@ typedef struct Fault {
   int64_t rank;
   int32_t point;
   bool silent;
+  PmDevice *devices[MAX_RANKS];  // of ranks here, alive until all have returned
 } Fault;
 
 // Some steps of training, then a meeting of all: who would be done before anybody tells it is told there.
@@ -51,33 +52,36 @@ static PmStatus *train(PmExecutor *x) {
 
 static void train_rank(World *w, int64_t rank) {
   const Fault *fault = w->context;
-  Faulty faulty = {
-      {&faulty_vtbl, rank}, w->comms[rank], fault->rank == rank ? fault->point : POINTS + 1, fault->silent};
-  PmExecutor x = {.p = w->p, .comm = &faulty.base};
-  const PmDeviceVtbl *device;
-  PmStatus *st = pm_device_find("interp", &device);
-  if (!st) st = device->create(w->p, rank, &(PmDeviceOptions){.threads = 1, .ranks_here = 1}, &x.device);
-  if (!st) {
-    st = train(&x);
-    device->destroy(x.device);
-  }
-  w->statuses[rank] = st;
+  int32_t left = fault->rank == rank ? fault->point : POINTS + 1;
+  Faulty faulty = {{&faulty_vtbl, rank}, w->comms[rank], left, fault->silent};
+  PmExecutor x = {.p = w->p, .device = fault->devices[rank], .comm = &faulty.base};
+  w->statuses[rank] = train(&x);
 }
 
-static void inject(World *w, PmTransport *t, const Fault *fault, double deadline_s) {
+static void inject(World *w, PmTransport *t, int64_t rank, int32_t point, bool silent, double deadline_s) {
+  Fault fault = {.rank = rank, .point = point, .silent = silent};
+  const PmDeviceVtbl *device;
   world_init(w, t, 2, 2, 0);
   w->p = fixture_model(&w->arena, 2, 2);
   w->options.deadline_s = deadline_s;
-  w->context = (void *)(uintptr_t)fault;
+  w->context = &fault;
   world_open(w);
+  assert_null(pm_device_find("interp", &device));
+  for (int64_t r = 0; r < 4; r++) {
+    PmDeviceOptions options = {.threads = 1, .ranks_here = 1};
+    if (world_has(w, r)) assert_null(device->create(w->p, r, &options, &fault.devices[r]));
+  }
   world_run(w, train_rank);
+  for (int64_t r = 0; r < 4; r++) {
+    if (world_has(w, r)) device->destroy(fault.devices[r]);
+  }
 }
 
 static void a_rank_that_fails_at_any_step(void **state) {
   World w;
   for (int32_t point = 0; point < POINTS; point++) {
     for (int64_t rank = 0; rank < 4; rank++) {
-      inject(&w, *state, &(Fault){rank, point, false}, 60);
+      inject(&w, *state, rank, point, false, 60);
       char text[64];
       snprintf(text, sizeof text, "rank %d stopped: the disk burns", (int)rank);
       for (int64_t r = 0; r < 4; r++) {
@@ -94,7 +98,7 @@ static void a_rank_that_is_lost_at_any_step(void **state) {
   World w;
   for (int32_t point = 0; point < POINTS; point++) {
     int64_t rank = point % 4;
-    inject(&w, *state, &(Fault){rank, point, true}, 0.3);
+    inject(&w, *state, rank, point, true, 0.3);
     for (int64_t r = 0; r < 4; r++) {
       if (r == rank || !world_has(&w, r)) continue;
       assert_int_equal(pm_status_code(w.statuses[r]), PM_ERR_DEADLINE);
