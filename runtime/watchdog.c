@@ -31,7 +31,7 @@ static void *watch(void *arg) {
   // Whoever hangs may hold the lock of a stream, so nothing is printed through one.
   dprintf(STDERR_FILENO, "pmodel: error: %s\npmodel: a rank of this process does not come back: the process ends\n",
           d->text);
-  _exit(d->code);
+  _exit((int)d->code);
 }
 
 void pm_watchdog_start(PmWatchdog *d, double seconds, PmCode code, const char *text) {
