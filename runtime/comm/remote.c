@@ -403,11 +403,24 @@ static PmStatus *all_reduce(Remote *r, const Family *f, const PmCommCall *call) 
   return NULL;
 }
 
+static PmStatus *permute(Remote *r, const Family *f, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  int64_t bytes = c->count * pm_kdtype_bytes((PmKDtype)c->dtype), source = pm_coll_source(r->p, c, f->me);
+  memset(r->moves, 0, (size_t)f->n * sizeof *r->moves);
+  for (int32_t i = 0; i < f->n; i++) {
+    if (pm_coll_source(r->p, c, i) != f->me) continue;
+    r->moves[i].out = call->src;
+    r->moves[i].out_bytes = bytes;
+  }
+  r->moves[source].in = call->dst;
+  r->moves[source].in_bytes = bytes;
+  if (source == f->me) memcpy(call->dst, call->src, (size_t)bytes);
+  return exchange(r, f, call);
+}
+
 static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce,
-    [PM_COLL_ALL_GATHER] = all_gather,
-    [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all,
+    [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
+    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,
 };
 
 static Family *find_family(const Remote *r, const PmColl *c) {

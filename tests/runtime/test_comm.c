@@ -46,11 +46,25 @@ static void expect_half(const PmColl *c, const int64_t *members, int32_t n, int6
   ((uint16_t *)at)[to] = c->dtype == PM_K_BF16 ? pm_bf16_from(result) : pm_f16_from(result);
 }
 
+// Who sends to `me` in a permute: counts through the places of the order over `to`, the last mesh axis fastest.
+static int32_t sender_to(const PmProgram *p, const PmColl *c, int64_t me) {
+  int64_t coord[PM_PROGRAM_MAX_MESH] = {0};
+  for (int32_t place = 0;; place++) {
+    bool here = true;
+    for (int32_t i = 0; i < c->n_to; i++) here = here && coord[c->to[i]] == pm_program_coord(p, me, c->to[i]);
+    if (here) return place;
+    for (int32_t i = c->n_to - 1; i >= 0 && ++coord[c->to[i]] == p->mesh_size[c->to[i]]; i--) coord[c->to[i]] = 0;
+  }
+}
+
 // One element of the result by definition: members' elements combined in member order.
-static void expect(const PmColl *c, const int64_t *members, int32_t n, int32_t me, int64_t i, char *at, int64_t to) {
+static void expect(const PmProgram *p, const PmColl *c, const int64_t *members, int32_t n, int32_t me, int64_t i,
+                   char *at, int64_t to) {
   int64_t block = i / c->count, in_block = i % c->count;
   if (c->kind == PM_COLL_ALL_GATHER) {
     put((PmKDtype)c->dtype, at, to, value_at(members[block], in_block));
+  } else if (c->kind == PM_COLL_PERMUTE) {
+    put((PmKDtype)c->dtype, at, to, value_at(members[sender_to(p, c, members[me])], i));
   } else if (c->kind == PM_COLL_ALL_TO_ALL) {
     put((PmKDtype)c->dtype, at, to, value_at(members[block], me * c->count + in_block));
   } else {
@@ -94,7 +108,7 @@ static void check_result(const World *w, const PmColl *c, int64_t r, char *want)
   int32_t me = 0, n = members_of(w->p, c, r, members, &me);
   bool wide = c->kind == PM_COLL_ALL_GATHER || c->kind == PM_COLL_ALL_TO_ALL;
   int64_t elements = wide ? c->count * n : c->count;
-  for (int64_t i = 0; i < elements; i++) expect(c, members, n, me, i, want, i);
+  for (int64_t i = 0; i < elements; i++) expect(w->p, c, members, n, me, i, want, i);
   assert_memory_equal(w->dst[r], want, (size_t)(elements * size));
   if (w->dst[r] != w->src[r]) assert_int_equal((unsigned char)w->dst[r][elements * size], 0xff);
 }
@@ -154,10 +168,10 @@ static void every_kind_dtype_and_group(void **state) {
   World w;
   Memory memory;
   memory_new(&memory);
-  for (uint32_t i = 0; i < 4 * PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
-    PmCollKind kind = (PmCollKind)(i % 4);
-    PmKDtype dtype = (PmKDtype)(i / 4 % PM_K_DTYPE_COUNT);
-    uint32_t rest = i / 4 / PM_K_DTYPE_COUNT;
+  for (uint32_t i = 0; i < (uint32_t)PM_COLL_COUNT * (uint32_t)PM_K_DTYPE_COUNT * 2 * 8 * 5; i++) {
+    PmCollKind kind = (PmCollKind)(i % PM_COLL_COUNT);
+    PmKDtype dtype = (PmKDtype)(i / PM_COLL_COUNT % PM_K_DTYPE_COUNT);
+    uint32_t rest = i / PM_COLL_COUNT / PM_K_DTYPE_COUNT;
     int reduce = (int)(rest % 2);
     uint32_t mesh = rest / 2 % 8;
     int64_t count = counts[rest / 16];
@@ -217,6 +231,42 @@ static void no_elements(void **state) {
     check_one(&w, *state, sizes, (PmCollKind)kind, PM_K_F32, 0, 0, 3, &memory);
   }
   memory_free(&memory);
+}
+
+static void gather_ranks(World *w, int64_t rank) {
+  int32_t me = (int32_t)rank;
+  for (int32_t i = 0; i < w->p->entries[PM_ENTRY_STEP].n_steps && !w->statuses[rank]; i++) {
+    w->statuses[rank] = world_run_step(w, rank, i, (char *)&me, w->dst[rank] + i * MAX_RANKS * 4);
+  }
+}
+
+// Whatever mesh axes a collective names: every rank is in one group, its members agree on who they are, and there are
+// as many as the product of these axes.
+static void groups_partition_the_mesh(void **state) {
+  int32_t members[MAX_RANKS][8 * MAX_RANKS];
+  World w;
+  world_init(&w, *state, 2, 2, 2);
+  for (uint32_t mesh = 0; mesh < 8; mesh++) world_add_coll(&w, PM_COLL_ALL_GATHER, PM_K_I32, 0, 1, mesh);
+  memset(members, 0xff, sizeof members);
+  for (int r = 0; r < MAX_RANKS; r++) w.dst[r] = (char *)members[r];
+  world_open(&w);
+  world_run(&w, gather_ranks);
+  for (uint32_t mesh = 0; mesh < 8; mesh++) {
+    for (int32_t r = 0; r < MAX_RANKS; r++) {
+      if (!world_has(&w, r)) continue;
+      assert_null(w.statuses[r]);
+      const int32_t *mine = &members[r][mesh * MAX_RANKS];
+      int32_t n = 0, here = 0;
+      for (; n < MAX_RANKS && mine[n] >= 0; n++) {
+        here += mine[n] == r;
+        if (w.t) continue;
+        assert_memory_equal(mine, &members[mine[n]][mesh * MAX_RANKS], sizeof *mine * MAX_RANKS);
+      }
+      assert_int_equal(n, 1 << __builtin_popcount(mesh));
+      assert_int_equal(here, 1);
+    }
+  }
+  world_deinit(&w);
 }
 
 // Groups of one family run side by side and at other speeds; many rounds on more threads than cores.
@@ -337,6 +387,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(every_kind_dtype_and_group, t),
       cmocka_unit_test_prestate(odd_meshes, t),
+      cmocka_unit_test_prestate(groups_partition_the_mesh, t),
       cmocka_unit_test_prestate(many_pieces, t),
       cmocka_unit_test_prestate(no_elements, t),
       cmocka_unit_test_prestate(concurrent_groups, t),

@@ -95,6 +95,7 @@ PmColl *world_add_coll(World *w, PmCollKind kind, PmKDtype dtype, int reduce, in
   for (int32_t m = 0; m < w->p->n_mesh; m++) {
     if (mesh & (1u << m)) c->mesh[c->n_mesh++] = (uint8_t)m;
   }
+  for (int32_t i = c->n_mesh; i > 0 && kind == PM_COLL_PERMUTE; i--) c->to[c->n_to++] = c->mesh[i - 1];
   return c;
 }
 
