@@ -149,7 +149,8 @@ static PmStatus *probe(const Bisect *b, const char *const *names, int32_t n, Pai
   PM_TRY(pm_run_open(t, p, false, &run));
   PmStatus *st = run_plan(b, reference, &run);
   if (!st) st = pair_outputs(b, &run, results, out);
-  pm_run_close(&run, st);
+  pm_run_abandon(&run, st);
+  pm_run_close(&run);
   return st;
 }
 

@@ -320,6 +320,7 @@ PmStatus *pm_cmd_train(PmTool *t) {
   } else {
     st = closed;
   }
-  pm_run_close(&tr.run, st);
+  pm_run_abandon(&tr.run, st);
+  pm_run_close(&tr.run);
   return st;
 }

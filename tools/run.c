@@ -74,7 +74,10 @@ PmStatus *pm_run_open(PmTool *t, const PmProgram *p, bool poison, PmRun *out) {
     if (p->vars[i].role == PM_VAR_STEP) out->step_var = i;
   }
   PmStatus *st = open_all(t, poison, out);
-  if (st) pm_run_close(out, st);
+  if (st) {
+    pm_run_abandon(out, st);
+    pm_run_close(out);
+  }
   return st;
 }
 
@@ -92,8 +95,11 @@ static bool is_news(const PmStatus *st) {
   return code != PM_OK && code != PM_ERR_NONFINITE && code != PM_ERR_VERIFY;
 }
 
-void pm_run_close(PmRun *r, const PmStatus *why) {
+void pm_run_abandon(PmRun *r, const PmStatus *why) {
   if (r->session && is_news(why)) pm_session_abandon(r->session, pm_status_message(why));
+}
+
+void pm_run_close(PmRun *r) {
   pm_data_close(r->data);
   pm_session_destroy(r->session);
   if (r->compiler) r->compiler->destroy(r->compiler);

@@ -21,8 +21,9 @@ typedef struct PmRun {
 PM_MUST_CHECK PmStatus *pm_run_open(PmTool *t, const PmProgram *p, bool poison, PmRun *out);
 // Opens the program's data. INPUT when it names none.
 PM_MUST_CHECK PmStatus *pm_run_open_data(PmRun *r);
-// why: the status that the run ends with, of which ranks in other processes are told; NULL: none.
-void pm_run_close(PmRun *r, const PmStatus *why);
+void pm_run_close(PmRun *r);
+// Tells ranks in other processes what this one ends with, unless they see it for themselves. NULL: nothing.
+void pm_run_abandon(PmRun *r, const PmStatus *why);
 // Runs the training step number `step`, counted from 0.
 PM_MUST_CHECK PmStatus *pm_run_step(PmRun *r, int64_t step);
 

@@ -389,7 +389,8 @@ PmStatus *pm_verify_module(PmTool *t, PmModule *m, int64_t steps, bool quiet, Pm
       print_text(&v);
     if (!st) st = verdict(&v, out);
   }
-  pm_run_close(&v.run, st);
+  pm_run_abandon(&v.run, st);
+  pm_run_close(&v.run);
   pm_reference_deinit(&v.ref);
   pm_arena_deinit(&v.scratch);
   return st;

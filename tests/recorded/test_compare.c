@@ -89,7 +89,7 @@ static void compile(Models *c, const char *mesh) {
 }
 
 static void finish(Models *c) {
-  pm_run_close(&c->run, NULL);
+  pm_run_close(&c->run);
   pm_reference_deinit(&c->ref);
   pm_arena_deinit(&c->t.arena);
 }
