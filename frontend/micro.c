@@ -147,10 +147,11 @@ static void class_node(PmMicro *mi, PmMicroFn *f, int32_t at) {
   }
   PmSpan sum = PM_NO_SPAN, use = PM_NO_SPAN;
   if (f->whole[n->out] && got == PM_PART_SUM) sum = pm_micro_span(mi, f, at);
-  for (int32_t i = 0; got > PM_PART_OWN && i < n->n_in; i++) {
-    if (part[i] < PM_PART_SUM) continue;
-    if (sum.file < 0) sum = f->sum[n->in[i]];
-    if (part[i] > PM_PART_SUM && use.file < 0) use = f->use[n->in[i]];
+  // Of the operands the one that is late already tells why.
+  for (int32_t i = n->n_in - 1; got > PM_PART_OWN && i >= 0; i--) {
+    if (part[i] < PM_PART_SUM || (part[i] == PM_PART_SUM && use.file >= 0)) continue;
+    sum = f->sum[n->in[i]];
+    use = f->use[n->in[i]];
   }
   if (got > PM_PART_SUM && use.file < 0) use = pm_micro_span(mi, f, at);
   for (PmValueId v = n->out; v < n->out + n->n_out; v++) {
