@@ -26,6 +26,7 @@ PmAxisId pm_lw_axis_name(PmLower *lw, PmName name) {
 }
 
 static PmRagged *find_ragged(const PmLower *lw, PmAxisId axis) {
+  axis &= ~PM_AXIS_MICRO;
   for (int32_t i = 0; i < lw->n_ragged; i++) {
     if (lw->ragged[i].axis == axis) return &lw->ragged[i];
   }
@@ -68,7 +69,8 @@ void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n) {
 PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e) {
   PmName name = {e->a->name, e->a->span};
   if (e->a->kind == PM_X_NAME && strcmp(e->name, "micro") == 0 && strcmp(name.text, "batch") == 0) {
-    return pm_lw_axis_name(lw, name);
+    PmAxisId axis = pm_lw_axis_name(lw, name);
+    return axis == PM_NONE || axis != lw->m->rows ? axis : axis | PM_AXIS_MICRO;
   }
   if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "%s is not an axis", pm_lw_text(lw, e->span))) {
     pm_diag_help(lw->diags, "`batch.micro` is the part of `batch` that one micro-batch has");
@@ -102,8 +104,9 @@ bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *ou
       continue;
     }
     for (int32_t k = 0; k < *out_n; k++) {
-      if (out[k] != axis) continue;
-      pm_lw_error(lw, PM_E_AXIS_TWICE, a->value->span, "axis `%s` is listed twice", lw->m->axes[axis].name);
+      if ((out[k] & ~PM_AXIS_MICRO) != (axis & ~PM_AXIS_MICRO)) continue;
+      pm_lw_error(lw, PM_E_AXIS_TWICE, a->value->span, "axis `%s` is listed twice",
+                  lw->m->axes[axis & ~PM_AXIS_MICRO].name);
       ok = false;
     }
     if (*out_n >= PM_MAX_RANK) {
@@ -116,14 +119,18 @@ bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *ou
 }
 
 PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size) {
-  if (e->kind != PM_X_NAME) return pm_lw_axis(lw, e);
-  PmSym *sym = pm_scope_find(lw->scope, e->name);
-  if (sym) {
+  PmSym *sym = e->kind == PM_X_NAME ? pm_scope_find(lw->scope, e->name) : NULL;
+  if (sym || e->kind != PM_X_NAME) {
     PmAxisId axis = pm_lw_axis(lw, e);
+    if (axis != PM_NONE) axis = pm_lw_rows(lw, axis, PM_ROWS_ALL, "an axis that is made here", e->span, NULL);
     if (axis == PM_NONE || size == 0 || lw->m->axes[axis].size == size) return axis;
-    if (pm_lw_error(lw, PM_E_AXIS_SIZE, e->span, "axis `%s` has size %lld, but %lld is needed here", e->name,
-                    (long long)lw->m->axes[axis].size, (long long)size)) {
-      if (sym->span.file >= 0) pm_diag_label(lw->diags, sym->span, "`%s` comes from here", e->name);
+    if (pm_lw_error(lw, PM_E_AXIS_SIZE, e->span, "axis `%s` has size %lld, but %lld is needed here",
+                    sym ? e->name : lw->m->axes[axis].name, (long long)lw->m->axes[axis].size, (long long)size)) {
+      if (sym && sym->span.file >= 0) pm_diag_label(lw->diags, sym->span, "`%s` comes from here", e->name);
+      if (lw->micro > 1) {
+        pm_diag_note(lw->diags, "of `batch` a micro-batch has %lld rows, `batch.micro`",
+                     (long long)lw->m->axes[lw->m->rows].size);
+      }
     }
     return PM_NONE;
   }
@@ -153,6 +160,7 @@ bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t) {
   bool ok = true;
   for (int32_t i = 0; i < names->n; i++) {
     PmAxisId axis = pm_lw_axis_name(lw, names->items[i]);
+    if (axis != PM_NONE) axis = pm_lw_rows(lw, axis, PM_ROWS_ANY, NULL, names->items[i].span, NULL);
     if (axis == PM_NONE) {
       ok = false;
     } else if (pm_type_find(t, axis) != PM_NONE) {

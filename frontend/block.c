@@ -195,25 +195,41 @@ static void exec_minimize(PmLower *lw, const PmStmt *s) {
   lw->loss = scalar_result(lw, s, "what is minimised must be");
 }
 
+void pm_lw_add_report(PmLower *lw, PmReport report) {
+  PmFrame *f = lw->frame;
+  f->reports = pm_grow(lw->arena, f->reports, f->n_reports, &f->cap_reports, sizeof *f->reports);
+  f->reports[f->n_reports++] = report;
+}
+
+// The key of a report in the metrics: its path. What every step tells anyway is taken.
+static bool take_report_name(PmLower *lw, PmName name, const char *path) {
+  static const char *const always[] = {"event",   "grad_norm", "loss", "loss_scale",  "lr",
+                                       "seconds", "skipped",   "step", "tokens_per_s"};
+  bool taken = false;
+  for (size_t i = 0; i < sizeof always / sizeof *always; i++) taken = taken || strcmp(always[i], path) == 0;
+  if (!lw->reported_names) lw->reported_names = pm_scope_new(lw, NULL, PM_SCOPE_FILE, NULL, "");
+  const PmSym *old = pm_scope_find_here(lw->reported_names, path);
+  if (!old && !taken) {
+    pm_scope_put(lw, lw->reported_names, pm_sym_value(path, PM_ERROR_VAL, name.span));
+    return true;
+  }
+  if (!pm_lw_error(lw, PM_E_REDEFINED, name.span, "`%s` is reported already", path)) return false;
+  if (old && old->span.lo != name.span.lo) pm_diag_label(lw->diags, old->span, "here");
+  if (old && old->span.lo == name.span.lo) pm_diag_help(lw->diags, "the block is called twice: report outside of it");
+  if (taken) pm_diag_note(lw->diags, "every step tells it; choose another name");
+  return false;
+}
+
 static void exec_report(PmLower *lw, const PmStmt *s) {
-  if (!at_model_level(lw->scope)) {
-    pm_lw_later(lw, s->span, "`report` inside `repeat` and blocks");
+  if (!at_block_level(lw->scope)) {
+    pm_lw_error(lw, PM_E_PROGRAM, s->span, "`report` stands in models and blocks, not in functions");
     return;
   }
   PmName name = s->names.items[0];
-  const char *loss = pm_intern(lw->names, "loss");
-  for (int32_t i = 0; i <= lw->n_reports; i++) {
-    const char *taken = i < lw->n_reports ? lw->report_names[i] : loss;
-    if (taken != name.text) continue;
-    pm_lw_error(lw, PM_E_REDEFINED, name.span, "`%s` is reported already", name.text);
-    return;
-  }
+  const char *path = pm_lw_path(lw, lw->scope->path, name.text);
+  if (!take_report_name(lw, name, path)) return;
   PmVal v = scalar_result(lw, s, "what is reported must be");
-  int32_t cap = lw->cap_reports;
-  lw->reports = pm_grow(lw->arena, lw->reports, lw->n_reports, &cap, sizeof *lw->reports);
-  lw->report_names = pm_grow(lw->arena, lw->report_names, lw->n_reports, &lw->cap_reports, sizeof *lw->report_names);
-  lw->reports[lw->n_reports] = v;
-  lw->report_names[lw->n_reports++] = name.text;
+  if (v.kind == PM_V_NODE) pm_lw_add_report(lw, (PmReport){path, v.id});
 }
 
 // Declarations were dealt with before; here only their place is checked.

@@ -79,6 +79,7 @@ static PmVal builtin_pos(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmAxisId axis = pm_lw_axis(lw, c->args->items[0].value);
   if (axis == PM_NONE) return PM_ERROR_VAL;
+  axis = pm_lw_rows(lw, axis, PM_ROWS_ALL, "`pos`", arg_span(c, 0), NULL);
   if (!lw->frame) {
     pm_lw_error(lw, PM_E_CONSTANT, c->expr->span, "`pos` has one value a position; a constant is needed here");
     return PM_ERROR_VAL;
@@ -117,15 +118,36 @@ static bool need_axes(PmLower *lw, const PmCall *c, int32_t arg, const PmVal *v,
   return true;
 }
 
-static bool reduced(PmLower *lw, const PmCall *c, PmVal *v, PmAxisId *axes, int32_t *n) {
-  *v = eval_arg(lw, c, 0);
-  return pm_lw_axis_list(lw, c->brackets, axes, n) && need_axes(lw, c, 0, v, axes, *n);
+// The axes that a function goes over.
+typedef struct Over {
+  PmAxisId axes[PM_MAX_RANK];
+  int32_t n;
+  bool whole;    // it goes on over the micro-batches
+  double count;  // the elements that meet
+} Over;
+
+static bool over_axes(PmLower *lw, const PmCall *c, PmRowsUse use, Over *out) {
+  *out = (Over){.count = 1};
+  if (!pm_lw_axis_list(lw, c->brackets, out->axes, &out->n)) return false;
+  const char *what = pm_arena_printf(lw->arena, "`%s`", c->name);
+  for (int32_t i = 0; i < out->n; i++) {
+    out->count *= pm_lw_axis_value(lw, out->axes[i]);
+    out->axes[i] = pm_lw_rows(lw, out->axes[i], use, what, c->brackets->items[i].value->span, &out->whole);
+  }
+  return true;
 }
 
-static PmVal reduce(PmLower *lw, const PmCall *c, PmReduceKind kind, PmVal v, const PmAxisId *axes, int32_t n) {
+static bool reduced(PmLower *lw, const PmCall *c, PmRowsUse use, PmVal *v, Over *out) {
+  *v = eval_arg(lw, c, 0);
+  return over_axes(lw, c, use, out) && need_axes(lw, c, 0, v, out->axes, out->n);
+}
+
+static PmVal reduce(PmLower *lw, const PmCall *c, PmReduceKind kind, PmVal v, const Over *over) {
   pm_lw_at(lw, c->expr->span);
   if (pm_val_type(lw, &v)->dtype == PM_I32) v = pm_val_node(pm_lw_node(lw, v, PM_F32), false);
-  return pm_val_node(pm_b_reduce(&lw->frame->b, kind, v.id, axes, n), v.exact);
+  PmValueId id = pm_b_reduce(&lw->frame->b, kind, v.id, over->axes, over->n);
+  if (over->whole) pm_lw_whole_sum(lw, id);
+  return pm_val_node(id, v.exact);
 }
 
 // A sum of floats narrower than the policy's `reduce` type runs in that type; the caller casts what comes of it back.
@@ -142,11 +164,10 @@ static PmVal narrowed(PmLower *lw, PmVal v, PmDtype like) {
 static PmVal builtin_sum(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v;
-  PmAxisId axes[PM_MAX_RANK];
-  int32_t n;
-  if (!reduced(lw, c, &v, axes, &n)) return PM_ERROR_VAL;
+  Over over;
+  if (!reduced(lw, c, PM_ROWS_SUM, &v, &over)) return PM_ERROR_VAL;
   PmDtype like = (PmDtype)pm_val_type(lw, &v)->dtype;
-  return narrowed(lw, reduce(lw, c, PM_SUM, widened(lw, c, v), axes, n), like);
+  return narrowed(lw, reduce(lw, c, PM_SUM, widened(lw, c, v), &over), like);
 }
 
 static PmVal negated(PmLower *lw, const PmCall *c, PmVal v) {
@@ -163,11 +184,10 @@ static PmVal builtin_max(PmLower *lw, const PmCall *c, const Builtin *row) {
     return PM_ERROR_VAL;
   }
   PmVal v;
-  PmAxisId axes[PM_MAX_RANK];
-  int32_t n;
-  if (!reduced(lw, c, &v, axes, &n)) return PM_ERROR_VAL;
-  if (row->scalar == PM_S_max) return reduce(lw, c, PM_MAX, v, axes, n);
-  return negated(lw, c, reduce(lw, c, PM_MAX, negated(lw, c, v), axes, n));
+  Over over;
+  if (!reduced(lw, c, PM_ROWS_ALL, &v, &over)) return PM_ERROR_VAL;
+  if (row->scalar == PM_S_max) return reduce(lw, c, PM_MAX, v, &over);
+  return negated(lw, c, reduce(lw, c, PM_MAX, negated(lw, c, v), &over));
 }
 
 static PmVal divide(PmLower *lw, const PmCall *c, PmVal a, PmVal b) {
@@ -181,7 +201,7 @@ static PmVal map_with(PmLower *lw, const PmCall *c, PmScalar fn, PmVal a, PmVal 
 }
 
 // Mean over the elements that the mask allows; 0 where there is none.
-static PmVal masked_mean(PmLower *lw, const PmCall *c, const PmExpr *where, PmVal v, const PmAxisId *axes, int32_t n) {
+static PmVal masked_mean(PmLower *lw, const PmCall *c, const PmExpr *where, PmVal v, const Over *over) {
   PmVal mask = pm_lw_eval(lw, where);
   if (mask.kind == PM_V_ERROR) return PM_ERROR_VAL;
   PmSpan spans[3] = {where->span, arg_span(c, 0), c->expr->span};
@@ -191,24 +211,21 @@ static PmVal masked_mean(PmLower *lw, const PmCall *c, const PmExpr *where, PmVa
   PmVal one = map_with(lw, c, PM_S_where, mask, pm_val_num(1), pm_val_num(0), 3);
   if (one.kind == PM_V_ERROR) return PM_ERROR_VAL;
   PmVal ones = pm_val_node(pm_lw_coerce(lw, one, &wide), kept.exact);
-  PmVal sum = reduce(lw, c, PM_SUM, kept, axes, n);
-  PmVal count = map_with(lw, c, PM_S_max, reduce(lw, c, PM_SUM, ones, axes, n), pm_val_num(1), PM_ERROR_VAL, 2);
+  PmVal sum = reduce(lw, c, PM_SUM, kept, over);
+  PmVal count = map_with(lw, c, PM_S_max, reduce(lw, c, PM_SUM, ones, over), pm_val_num(1), PM_ERROR_VAL, 2);
   return divide(lw, c, sum, count);
 }
 
 static PmVal builtin_mean(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v;
-  PmAxisId axes[PM_MAX_RANK];
-  int32_t n;
-  if (!reduced(lw, c, &v, axes, &n)) return PM_ERROR_VAL;
+  Over over;
+  if (!reduced(lw, c, PM_ROWS_SUM, &v, &over)) return PM_ERROR_VAL;
   PmDtype like = (PmDtype)pm_val_type(lw, &v)->dtype;
   v = widened(lw, c, v);
   const PmExpr *where = named_arg(c, "where");
-  if (where) return narrowed(lw, masked_mean(lw, c, where, v, axes, n), like);
-  double count = 1;
-  for (int32_t i = 0; i < n; i++) count *= (double)lw->m->axes[axes[i]].size;
-  return narrowed(lw, divide(lw, c, reduce(lw, c, PM_SUM, v, axes, n), pm_val_num(count)), like);
+  if (where) return narrowed(lw, masked_mean(lw, c, where, v, &over), like);
+  return narrowed(lw, divide(lw, c, reduce(lw, c, PM_SUM, v, &over), pm_val_num(over.count)), like);
 }
 
 // Values in scope that have the summed axes and all axes of the operand that lacks them.
@@ -281,10 +298,11 @@ static PmVal builtin_dot(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v[2] = {eval_arg(lw, c, 0), PM_ERROR_VAL};
   v[1] = eval_arg(lw, c, 1);
-  PmAxisId axes[PM_MAX_RANK];
-  int32_t n;
-  if (!pm_lw_axis_list(lw, c->brackets, axes, &n) || !dot_operands(lw, c, v, axes, n)) return PM_ERROR_VAL;
-  return dot(lw, c, v[0], v[1], axes, n);
+  Over over;
+  if (!over_axes(lw, c, PM_ROWS_SUM, &over) || !dot_operands(lw, c, v, over.axes, over.n)) return PM_ERROR_VAL;
+  PmVal sum = dot(lw, c, v[0], v[1], over.axes, over.n);
+  if (over.whole && sum.kind == PM_V_NODE) pm_lw_whole_sum(lw, sum.id);
+  return sum;
 }
 
 // dot_like(x, y, ref): sums every axis that x and y share and `ref` has not. For backward passes, where a function
@@ -320,10 +338,10 @@ static PmVal builtin_outer(PmLower *lw, const PmCall *c, const Builtin *row) {
 static PmVal builtin_onehot(PmLower *lw, const PmCall *c, const Builtin *row) {
   (void)row;
   PmVal v = eval_arg(lw, c, 0);
-  PmAxisId axes[PM_MAX_RANK];
-  int32_t n;
-  if (!pm_lw_axis_list(lw, c->brackets, axes, &n) || v.kind == PM_V_ERROR) return PM_ERROR_VAL;
-  if (n != 1 || v.kind != PM_V_NODE || pm_val_type(lw, &v)->dtype != PM_I32) {
+  Over over;
+  if (!over_axes(lw, c, PM_ROWS_ALL, &over) || v.kind == PM_V_ERROR) return PM_ERROR_VAL;
+  const PmAxisId *axes = over.axes;
+  if (over.n != 1 || v.kind != PM_V_NODE || pm_val_type(lw, &v)->dtype != PM_I32) {
     pm_lw_error(lw, PM_E_ARGS, c->expr->span, "`onehot[axis](i)` takes one axis and an index into it");
     return PM_ERROR_VAL;
   }

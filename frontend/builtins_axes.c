@@ -15,6 +15,16 @@ static bool tensor_arg(PmLower *lw, const PmCall *c, int32_t i, PmVal *out) {
   return false;
 }
 
+// The axes before the arrow.
+static bool from_axes(PmLower *lw, const PmCall *c, PmAxisId *out, int32_t *out_n) {
+  if (!pm_lw_axis_list(lw, c->brackets, out, out_n)) return false;
+  const char *what = pm_arena_printf(lw->arena, "`%s`", c->name);
+  for (int32_t i = 0; i < *out_n; i++) {
+    out[i] = pm_lw_rows(lw, out[i], PM_ROWS_ALL, what, c->brackets->items[i].value->span, NULL);
+  }
+  return true;
+}
+
 static bool need_axis(PmLower *lw, const PmCall *c, const PmType *t, PmAxisId axis, PmSpan span) {
   if (pm_type_find(t, axis) != PM_NONE) return true;
   const char *name = lw->m->axes[axis].name;
@@ -63,7 +73,7 @@ PmVal pm_lw_rename(PmLower *lw, const PmCall *c) {
   PmVal v;
   PmAxisId from[PM_MAX_RANK], to[PM_MAX_RANK];
   int32_t n;
-  if (!tensor_arg(lw, c, 0, &v) || !need_arrow(lw, c, 0, 0) || !pm_lw_axis_list(lw, c->brackets, from, &n)) {
+  if (!tensor_arg(lw, c, 0, &v) || !need_arrow(lw, c, 0, 0) || !from_axes(lw, c, from, &n)) {
     return PM_ERROR_VAL;
   }
   if (c->to->n != n) {
@@ -94,7 +104,7 @@ static bool split_size(PmLower *lw, const PmCall *c, int32_t i, int64_t *out) {
     if (a->name.text == e->name) return pm_lw_eval_whole(lw, a->value, "the size of a part", 1, PM_MAX_AXIS_SIZE, out);
   }
   const PmSym *sym = pm_scope_find(lw->scope, e->name);
-  if (sym && sym->kind == PM_SYM_AXIS) *out = lw->m->axes[sym->axis].size;
+  if (sym && sym->kind == PM_SYM_AXIS) *out = lw->m->axes[sym->axis & ~PM_AXIS_MICRO].size;
   return true;
 }
 
@@ -139,7 +149,7 @@ PmVal pm_lw_split(PmLower *lw, const PmCall *c) {
   PmAxisId from[PM_MAX_RANK], to[PM_MAX_RANK];
   int64_t sizes[PM_MAX_RANK];
   int32_t n;
-  if (!tensor_arg(lw, c, 0, &v) || !need_arrow(lw, c, 1, 0) || !pm_lw_axis_list(lw, c->brackets, from, &n)) {
+  if (!tensor_arg(lw, c, 0, &v) || !need_arrow(lw, c, 1, 0) || !from_axes(lw, c, from, &n)) {
     return PM_ERROR_VAL;
   }
   PmType t = *pm_val_type(lw, &v);
@@ -179,7 +189,7 @@ PmVal pm_lw_merge(PmLower *lw, const PmCall *c) {
   PmVal v;
   PmAxisId from[PM_MAX_RANK];
   int32_t n;
-  if (!tensor_arg(lw, c, 0, &v) || !need_arrow(lw, c, 0, 1) || !pm_lw_axis_list(lw, c->brackets, from, &n)) {
+  if (!tensor_arg(lw, c, 0, &v) || !need_arrow(lw, c, 0, 1) || !from_axes(lw, c, from, &n)) {
     return PM_ERROR_VAL;
   }
   PmType t = *pm_val_type(lw, &v);
@@ -334,6 +344,7 @@ static PmVal index_one(PmLower *lw, const PmExpr *e, PmVal v, const PmArg *a, co
   }
   PmAxisId axis = pm_lw_axis_name(lw, a->name);
   if (axis == PM_NONE) return PM_ERROR_VAL;
+  axis = pm_lw_rows(lw, axis, PM_ROWS_ALL, "an index", a->name.span, NULL);
   PmType t = *pm_val_type(lw, &v);
   if (pm_type_find(&t, axis) == PM_NONE) {
     if (pm_lw_error(lw, PM_E_NO_AXIS, a->name.span, "%s has no axis `%s` to index", pm_lw_text(lw, e->a->span),

@@ -17,7 +17,15 @@ static bool bracket_axes(PmLower *lw, const PmCall *c, int32_t n, int32_t n_to, 
     pm_lw_error(lw, PM_E_ARGS, c->expr->span, "write `%s`", form);
     return false;
   }
-  return pm_lw_axis_list(lw, c->brackets, out, &got) && (n_to == 0 || pm_lw_axis_list(lw, c->to, out_to, &got_to));
+  if (!pm_lw_axis_list(lw, c->brackets, out, &got)) return false;
+  if (n_to > 0 && !pm_lw_axis_list(lw, c->to, out_to, &got_to)) return false;
+  const char *what = pm_arena_printf(lw->arena, "`%s`", c->name);
+  for (int32_t i = 0; i < n + n_to; i++) {
+    PmAxisId *axis = i < n ? &out[i] : &out_to[i - n];
+    const PmArgs *from = i < n ? c->brackets : c->to;
+    *axis = pm_lw_rows(lw, *axis, PM_ROWS_ALL, what, from->items[i < n ? i : i - n].value->span, NULL);
+  }
+  return true;
 }
 
 static bool has_axis(const PmLower *lw, const PmVal *v, PmAxisId axis) {
@@ -138,6 +146,9 @@ PmVal pm_lw_dispatch(PmLower *lw, const PmCall *c) {
   if (!need_no_axis(lw, c, 0, &x, axes[0]) || !need_no_axis(lw, c, 0, &x, axes[1])) return PM_ERROR_VAL;
   PmAxisId merged = slot_axis(lw, c, expert, axes[1]);
   if (merged == PM_NONE) return PM_ERROR_VAL;
+  if (lw->m->rows != PM_NONE && pm_type_find(&i, lw->m->rows) != PM_NONE) {
+    pm_lw_check_capacity(lw, axes[1], positions(lw, &i), c->expr->span);
+  }
   pm_lw_at(lw, c->expr->span);
   x = pm_lw_data(lw, x);
   PmType rows = *pm_val_type(lw, &x), updates = i, to = pm_type_scalar((PmDtype)rows.dtype);

@@ -146,11 +146,18 @@ static PmVal call_fn(PmLower *lw, PmSym fn, bool draws, const PmCall *c) {
     return PM_ERROR_VAL;
   }
   if (!ok || !pm_lw_enter(lw, fn.item, span)) return PM_ERROR_VAL;
-  bool data = false;
+  bool data = false, numbers = lw->micro > 1;
   for (int32_t i = 0; i < fn.item->defs.n; i++) data = data || pm_val_is_data(&args[i]);
+  // A function of numbers alone may combine sums over all rows, and how it does so is seen only where it is written
+  // out.
+  for (int32_t i = 0; lw->micro > 1 && i < fn.item->defs.n; i++) {
+    numbers = numbers && (args[i].kind != PM_V_NODE || pm_val_type(lw, &args[i])->rank == 0);
+  }
   // What draws needs the path, step and turn of where it is called.
-  bool inlined = !data || draws || (fn.item->value && fn.item->axes.n == 0);
-  PmVal v = inlined ? inline_fn(lw, &fn, axes, args, span) : pm_lw_call_composite(lw, &fn, axes, args, span);
+  bool inlined = !data || numbers || draws || (fn.item->value && fn.item->axes.n == 0);
+  PmVal v = PM_ERROR_VAL;
+  if (!inlined) v = pm_lw_call_composite(lw, &fn, axes, args, span, &inlined);
+  if (inlined) v = inline_fn(lw, &fn, axes, args, span);
   pm_lw_leave(lw);
   return v;
 }

@@ -12,6 +12,7 @@ PmFrame *pm_lw_frame(PmLower *lw, PmFnId fn, PmSpan span) {
   f->var_vals = PM_NEW_N(lw->arena, PmValueId, lw->m->n_vars + 1);
   f->new_vals = PM_NEW_N(lw->arena, PmValueId, lw->m->n_vars + 1);
   for (int32_t i = 0; i < lw->m->n_vars; i++) f->var_vals[i] = f->new_vals[i] = PM_NONE;
+  f->micro = PM_NONE;
   lw->frame = f;
   return f;
 }
@@ -115,7 +116,7 @@ static PmFnId build(PmLower *lw, const Body *body) {
   PmScope *scope = pm_lw_fn_scope(lw, body->item, body->unit, body->axes, args);
   scope->naming = true;
   PmVal v = pm_lw_fn_body(lw, body->item, scope);
-  bool ok = v.kind != PM_V_ERROR && set_results(lw, body, v);
+  bool ok = v.kind != PM_V_ERROR && set_results(lw, body, v) && !pm_lw_sums_whole(lw, fn);
   if (!ok) pm_fn(lw->m, fn)->dead = true;
   lw->frame = outer;
   lw->user_call = user_call;
@@ -199,7 +200,8 @@ static void build_derivative(PmLower *lw, const PmSym *fn, const Body *x, PmFnId
 
 static bool same_args(const PmLower *lw, const Body *x, const PmInstance *i) {
   if (i->item != x->item || i->reduce != lw->reduce ||
-      memcmp(i->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes) != 0) return false;
+      memcmp(i->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes) != 0)
+    return false;
   for (int32_t k = 0; k < i->n_args; k++) {
     const PmVal *a = &i->args[k], *b = &x->args[k];
     if (a->kind != b->kind || a->exact != b->exact || a->truth != b->truth) return false;
@@ -209,14 +211,21 @@ static bool same_args(const PmLower *lw, const Body *x, const PmInstance *i) {
   return true;
 }
 
-static PmFnId instantiate(PmLower *lw, const PmSym *fn, const Body *x) {
+static PmFnId instantiate(PmLower *lw, const PmSym *fn, const Body *x, bool *out_written_out) {
   for (int32_t i = 0; i < lw->n_instances; i++) {
-    if (same_args(lw, x, &lw->instances[i])) return lw->instances[i].fn;
+    if (!same_args(lw, x, &lw->instances[i])) continue;
+    *out_written_out = lw->instances[i].written_out;
+    return lw->instances[i].fn;
   }
+  int32_t sums = lw->n_whole_sums;
   PmFnId made = build(lw, x);
+  bool written_out = lw->n_whole_sums > sums;
+  lw->n_whole_sums = sums;
   lw->instances = pm_grow(lw->arena, lw->instances, lw->n_instances, &lw->cap_instances, sizeof *lw->instances);
   PmInstance *inst = &lw->instances[lw->n_instances++];
-  *inst = (PmInstance){.item = x->item, .n_args = x->item->defs.n, .reduce = lw->reduce, .fn = made};
+  *inst = (PmInstance){
+      .item = x->item, .n_args = x->item->defs.n, .reduce = lw->reduce, .fn = made, .written_out = written_out};
+  *out_written_out = written_out;
   memcpy(inst->axes, x->axes, (size_t)x->item->axes.n * sizeof *x->axes);
   inst->args = PM_NEW_N(lw->arena, PmVal, inst->n_args + 1);
   inst->types = PM_NEW_N(lw->arena, PmType, inst->n_args + 1);
@@ -226,7 +235,8 @@ static PmFnId instantiate(PmLower *lw, const PmSym *fn, const Body *x) {
   return made;
 }
 
-PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const PmVal *args, PmSpan span) {
+PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const PmVal *args, PmSpan span,
+                           bool *out_written_out) {
   int32_t n = fn->item->defs.n, n_in = 0;
   PmType *types = PM_NEW_N(lw->arena, PmType, n + 1);
   PmValueId *in = PM_NEW_N(lw->arena, PmValueId, n + 1);
@@ -237,7 +247,7 @@ PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, c
   }
   Body x = {
       .item = fn->item, .unit = fn->unit, .axes = axes, .args = args, .types = types, .name = fn->item->name.text};
-  PmFnId callee = instantiate(lw, fn, &x);
+  PmFnId callee = instantiate(lw, fn, &x, out_written_out);
   if (callee == PM_NONE) return PM_ERROR_VAL;
   pm_lw_at(lw, span);
   PmValueId out = pm_b_call(&lw->frame->b, callee, in, n_in);

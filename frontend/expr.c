@@ -36,7 +36,7 @@ static PmVal eval_name(PmLower *lw, const PmExpr *e) {
   switch (sym->kind) {
     case PM_SYM_AXIS:
       if (!pm_lw_sized(lw, sym->axis, e->span)) return PM_ERROR_VAL;
-      return pm_val_num((double)lw->m->axes[sym->axis].size);
+      return pm_val_num(pm_lw_axis_value(lw, sym->axis));
     case PM_SYM_VALUE:
       if (sym->val.kind != PM_V_NODE || lw->frame) return sym->val;
       pm_lw_error(lw, PM_E_CONSTANT, e->span, "`%s` is computed only when the model runs; a constant is needed here",
@@ -91,7 +91,7 @@ static PmVal eval_bracket(PmLower *lw, const PmExpr *e) {
 static PmVal eval_field(PmLower *lw, const PmExpr *e) {
   if (e->a->kind == PM_X_NAME && strcmp(e->name, "micro") == 0) {
     PmAxisId axis = pm_lw_micro(lw, e);
-    return axis == PM_NONE ? PM_ERROR_VAL : pm_val_num((double)lw->m->axes[axis].size);
+    return axis == PM_NONE ? PM_ERROR_VAL : pm_val_num(pm_lw_axis_value(lw, axis));
   }
   if (pm_lw_error(lw, PM_E_KIND, e->span, "values have no parts: nothing is named `.%s`", e->name)) {
     pm_diag_note(lw->diags, "paths such as `layer.attn.q` stand in plans, as strings");
@@ -160,7 +160,7 @@ static void put_sizes(PmLower *lw, const PmExpr *e, PmBuf *out) {
   if (!sym || (sym->kind != PM_SYM_AXIS && (sym->kind != PM_SYM_VALUE || sym->val.kind != PM_V_NUM))) return;
   if (sym->kind == PM_SYM_AXIS && sym->axis == PM_NONE) return;
   pm_buf_printf(out, "%s`%s` is ", out->len ? ", " : "", e->name);
-  pm_buf_put_f64(out, sym->kind == PM_SYM_AXIS ? (double)lw->m->axes[sym->axis].size : sym->val.num);
+  pm_buf_put_f64(out, sym->kind == PM_SYM_AXIS ? pm_lw_axis_value(lw, sym->axis) : sym->val.num);
 }
 
 static void note_sizes(PmLower *lw, const PmExpr *e) {

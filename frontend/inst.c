@@ -57,6 +57,31 @@ bool pm_lw_init(PmLower *lw, const PmExpr *e, PmVar *v) {
   return pm_lw_eval_num(lw, e, "the initial value", &v->init_value);
 }
 
+// What lives from step to step has no rows, or it would be one for each micro-batch.
+static bool check_rows(PmLower *lw, const PmDecl *d, const PmType *t) {
+  if (lw->m->rows == PM_NONE || pm_type_find(t, lw->m->rows) == PM_NONE) return true;
+  if (pm_lw_error(lw, PM_E_MICRO, d->name.span, "`%s` has axis `batch`, of which a micro-batch sees a part",
+                  d->name.text)) {
+    pm_diag_label(lw->diags, lw->accumulate->span, "%lld micro-batches", (long long)lw->micro);
+    pm_diag_help(lw->diags, "leave `accumulate` out, or the axis");
+  }
+  return false;
+}
+
+// The type of an input as it is stored: the number of the micro-batch right before its rows, so that the elements stand
+// in the order of the whole batch.
+static bool add_turns(PmLower *lw, const PmDecl *d, PmType *t) {
+  int32_t at = lw->m->rows == PM_NONE ? PM_NONE : pm_type_find(t, lw->m->rows);
+  if (at == PM_NONE) return true;
+  if (t->rank == PM_MAX_RANK) {
+    pm_lw_error(lw, PM_E_LIMIT, d->name.span, "with micro-batches an input has at most %d axes", PM_MAX_RANK - 1);
+    return false;
+  }
+  for (int32_t i = t->rank++; i > at; i--) t->dims[i] = t->dims[i - 1];
+  t->dims[at] = (PmDim){.axis = lw->m->micro};
+  return true;
+}
+
 static bool var_type(PmLower *lw, const PmInst *inst, const PmDecl *d, PmDtype dtype, PmType *t) {
   *t = pm_type_scalar(dtype);
   for (int32_t i = 0; i < inst->n_repeats; i++) pm_type_add(t, inst->repeats[i]);
@@ -119,7 +144,7 @@ static void declare_params(PmLower *lw, PmInst *inst, const PmStmt *s) {
       ok = false;
     }
     const char *path = pm_lw_path(lw, inst->path, d->name.text);
-    ok = ok && var_type(lw, inst, d, pm_lw_format(lw, PM_FORMAT_PARAM, path), &v.type);
+    ok = ok && var_type(lw, inst, d, pm_lw_format(lw, PM_FORMAT_PARAM, path), &v.type) && check_rows(lw, d, &v.type);
     const PmDtype grad = pm_lw_format(lw, PM_FORMAT_GRAD, path);
     v.grad = (uint8_t)(grad == (PmDtype)v.type.dtype ? PM_BOOL : grad);
     add_var(lw, inst, d, v, ok && init_ok);
@@ -136,7 +161,7 @@ static void declare_states(PmLower *lw, PmInst *inst, const PmStmt *s) {
   }
   for (int32_t i = 0; i < s->decls.n; i++) {
     const PmDecl *d = &s->decls.items[i];
-    bool ok = var_type(lw, inst, d, PM_F32, &v.type);
+    bool ok = var_type(lw, inst, d, PM_F32, &v.type) && check_rows(lw, d, &v.type);
     add_var(lw, inst, d, v, ok && init_ok);
   }
 }
@@ -145,7 +170,8 @@ static bool input_dtype(PmLower *lw, const PmStmt *s, PmDtype *out) {
   const char *name = s->of.text;
   if (pm_lw_float_dtype(name, out)) return true;
   static const char *const known[] = {"f32", "bf16", "f16"};
-  if (pm_lw_error(lw, PM_E_DTYPE, s->of.span, "an input is `: f32`, `: bf16`, `: f16` or `in AXIS`, not `: %s`", name)) {
+  if (pm_lw_error(lw, PM_E_DTYPE, s->of.span, "an input is `: f32`, `: bf16`, `: f16` or `in AXIS`, not `: %s`",
+                  name)) {
     pm_lw_suggest(lw, name, known, 3);
   }
   return false;
@@ -160,11 +186,12 @@ static void declare_input(PmLower *lw, PmInst *inst, const PmStmt *s) {
   PmAxisId of = PM_NONE;
   if (s->of_is_axis) {
     of = pm_lw_axis_name(lw, s->of);
+    if (of != PM_NONE) of = pm_lw_rows(lw, of, PM_ROWS_ALL, "an input", s->of.span, NULL);
     ok = ok && of != PM_NONE;
   } else {
     ok = input_dtype(lw, s, &dtype) && ok;
   }
-  ok = var_type(lw, inst, d, dtype, &v.type) && ok;
+  ok = var_type(lw, inst, d, dtype, &v.type) && add_turns(lw, d, &v.type) && ok;
   v.type.index_of = of;
   add_var(lw, inst, d, v, ok);
 }
@@ -259,6 +286,7 @@ static void declare_repeat(PmLower *lw, PmInst *inst, const PmStmt *s) {
   inst->inner = pm_grow(lw->arena, inst->inner, inst->n_inner, &inst->cap_inner, sizeof *inst->inner);
   inst->inner[inst->n_inner++] = (PmInstRepeat){s, inner};
   PmAxisId axis = pm_lw_axis_name(lw, s->of);
+  if (axis != PM_NONE) axis = pm_lw_rows(lw, axis, PM_ROWS_ALL, "`repeat`", s->of.span, NULL);
   inner->failed = axis == PM_NONE;
   for (int32_t i = 0; i < inner->n_repeats; i++) {
     if (inner->repeats[i] != axis || inner->failed) continue;

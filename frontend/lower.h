@@ -24,6 +24,7 @@ typedef struct PmVal {
   int32_t n;
 } PmVal;
 
+typedef struct PmPlan PmPlan;
 typedef struct PmUnit PmUnit;
 typedef struct PmInst PmInst;
 
@@ -122,6 +123,11 @@ typedef struct PmSetting {
   bool used;
 } PmSetting;
 
+typedef struct PmReport {
+  const char *name;  // its path
+  PmValueId value;
+} PmReport;
+
 // A function under construction.
 typedef struct PmFrame {
   struct PmFrame *parent;
@@ -129,10 +135,14 @@ typedef struct PmFrame {
   PmValueId *var_vals;  // by variable, PM_NONE where the function does not see it
   PmValueId *new_vals;  // by variable: the value that a state is assigned, or PM_NONE
   PmVarId var_lo, var_hi;  // the states that this function may assign: those declared inside
+  // What this function reports: numbers, and what the repeats in it report, turn by turn.
+  PmReport *reports;
+  int32_t n_reports, cap_reports;
   // In a program that draws random numbers: the repeats around, outermost first, and the number of the turn in each.
   PmAxisId turn_axes[PM_MAX_RANK];
   PmValueId turns[PM_MAX_RANK];
   int32_t n_turns;
+  PmValueId micro;  // the number of the micro-batch; PM_NONE when the step is one or the function does not see it
 } PmFrame;
 
 // `axis slot = ragged`: as long as its first dispatch needs at most.
@@ -150,7 +160,8 @@ typedef struct PmInstance {
   PmType *types;  // of NODE arguments
   int32_t n_args;
   PmDtype reduce;
-  PmFnId fn;  // PM_NONE: its body has errors
+  PmFnId fn;         // PM_NONE: its body has errors, or is written out
+  bool written_out;  // it sums over all rows, which only the model's own functions may: each call writes its body out
 } PmInstance;
 
 typedef enum PmFormat { PM_FORMAT_PARAM, PM_FORMAT_COMPUTE, PM_FORMAT_REDUCE, PM_FORMAT_GRAD } PmFormat;
@@ -162,6 +173,29 @@ typedef struct PmFormatRule {
   PmDtype dtype;
   bool hit;  // it spoke of some path
 } PmFormatRule;
+
+// An axis of an expression may be the rows of one micro-batch, said as `batch.micro`: then it bears this bit. No type
+// has it: whoever takes an axis of the text takes it off with pm_lw_rows, and says what the axis is for.
+#define PM_AXIS_MICRO (1 << 30)
+
+typedef enum PmRowsUse {
+  PM_ROWS_ANY,  // nothing that depends on how many rows there are
+  PM_ROWS_SUM,  // a sum, which goes on over the micro-batches unless it says `batch.micro`
+  PM_ROWS_ALL,  // needs all rows at once: with micro-batches it must say `batch.micro`
+} PmRowsUse;
+
+// Node `node` of function `fn`, and those after it up to the next mark, were built for `span`.
+typedef struct PmMark {
+  PmFnId fn;
+  int32_t node, order;
+  PmSpan span;
+} PmMark;
+
+// The result of a sum that goes on over the micro-batches.
+typedef struct PmWholeSum {
+  PmFnId fn;
+  PmValueId value;
+} PmWholeSum;
 
 typedef struct PmLower {
   PmArena *arena;
@@ -203,6 +237,17 @@ typedef struct PmLower {
   int32_t n_ragged, cap_ragged;
   PmSetting *settings;
   int32_t n_settings;
+  PmPlan *plan;  // the one that is used, or NULL
+  // Micro-batches: the directive, or NULL; their number; with more than one, the axis that they divide and what the
+  // walk leaves for pm_lw_micro_batches.
+  const PmPlanItem *accumulate;
+  int64_t micro;
+  bool *says_micro;  // by axis of the main file, up to n_says: its size is one of `batch.micro`
+  int32_t n_says, cap_says;
+  PmMark *marks;
+  int32_t n_marks, cap_marks;
+  PmWholeSum *whole_sums;
+  int32_t n_whole_sums, cap_whole_sums;
   int32_t depth;
   int64_t work, matching;
   PmNameMap fn_names;   // of the functions, as they were asked for -> where the next number is
@@ -215,9 +260,7 @@ typedef struct PmLower {
   const PmStmt *minimize;
   bool misplaced_minimize;  // one was refused: that none is left is not said again
   PmVal loss;
-  PmVal *reports;
-  const char **report_names;
-  int32_t n_reports, cap_reports;
+  PmScope *reported_names;
 } PmLower;
 
 #define PM_ERROR_VAL ((PmVal){.kind = PM_V_ERROR, .id = PM_NONE})
@@ -264,8 +307,24 @@ PmAxisId pm_lw_axis_name(PmLower *lw, PmName name);
 void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n);
 // The size of the axis is known; else the use at `span` is reported.
 bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span);
-// `batch.micro`: the rows of a micro-batch, which are all of them while a step is one micro-batch. PM_NONE after an error.
+// `batch.micro`: the rows of a micro-batch, which are all of them where a step is one. PM_NONE after an error.
 PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e);
+// The axis itself, without PM_AXIS_MICRO. What needs all rows of a `batch` that is not said to be `batch.micro` is
+// reported when there are micro-batches; `what` is the text that asks ("`max`"). *out_whole (may be NULL) becomes true
+// for a sum that goes on over the micro-batches.
+PmAxisId pm_lw_rows(PmLower *lw, PmAxisId axis, PmRowsUse use, const char *what, PmSpan span, bool *out_whole);
+// The size that the axis has as a number of the program: of `batch` that of all micro-batches.
+double pm_lw_axis_value(const PmLower *lw, PmAxisId axis);
+// Of the axis `batch` of the main file: from its size to that of one micro-batch. Nothing for another name.
+void pm_lw_divide_batch(PmLower *lw, PmName name, int64_t *size);
+// Remembers of the axis that is added next whether its size says `batch.micro`.
+void pm_lw_note_micro_size(PmLower *lw, const PmExpr *size);
+// Slots for `n` positions of one micro-batch: where they are fewer, what is dropped depends on the number of
+// micro-batches, and the axis must say so.
+void pm_lw_check_capacity(PmLower *lw, PmAxisId slot, int64_t n, PmSpan span);
+// Refuses micro-batches of a program without `batch`, else adds the axis of their numbers.
+void pm_lw_add_micro_axis(PmLower *lw);
+// The axes of a list, with PM_AXIS_MICRO where that is said.
 bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
 // The declared axis of that name, or a new local one of `size` (0: must be declared).
 PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
@@ -348,7 +407,9 @@ void pm_lw_leave(PmLower *lw);
 bool pm_lw_bind(PmLower *lw, const PmItem *item, PmUnit *unit, const PmArgs *args, PmSpan span, PmVal *out);
 
 // composite.c
-PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const PmVal *args, PmSpan span);
+// *out_written_out: nothing is built, and the caller writes the body out.
+PmVal pm_lw_call_composite(PmLower *lw, const PmSym *fn, const PmAxisId *axes, const PmVal *args, PmSpan span,
+                           bool *out_written_out);
 PmScope *pm_lw_fn_scope(PmLower *lw, const PmItem *item, PmUnit *unit, const PmAxisId *axes, const PmVal *args);
 PmVal pm_lw_fn_body(PmLower *lw, const PmItem *item, PmScope *scope);
 PmFrame *pm_lw_frame(PmLower *lw, PmFnId fn, PmSpan span);  // becomes the current one; its parent is the old one
@@ -360,6 +421,7 @@ PmVarId pm_lw_add_var(PmLower *lw, PmVar v);
 bool pm_lw_init(PmLower *lw, const PmExpr *e, PmVar *v);  // the initial value after `~`
 
 // block.c
+void pm_lw_add_report(PmLower *lw, PmReport report);  // to the current frame
 void pm_lw_stmts(PmLower *lw, const PmStmts *stmts);
 PmVal pm_lw_call_sub(PmLower *lw, PmInst *sub, const PmArgs *args, PmSpan span);
 // Binds `name` in the current scope, or rebinds it, and names the node by its path.
@@ -394,7 +456,15 @@ void pm_lw_train(PmLower *lw, const PmItem *train);
 // Makes the update function of every parameter from `adamw(b2=0.95)`; `overrides` are the per-path entries of train.
 void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *overrides);
 
+// micro.c: with micro-batches, splits the model into what runs before them, in each of them and after them.
+void pm_lw_micro_batches(PmLower *lw);
+// Remembers a sum over all rows that was just built.
+void pm_lw_whole_sum(PmLower *lw, PmValueId v);
+bool pm_lw_sums_whole(const PmLower *lw, PmFnId fn);
+
 // plan.c
+// Chooses the plan by the options, before axes get their sizes.
+void pm_lw_choose_plan(PmLower *lw);
 void pm_lw_plans(PmLower *lw, PmPlanText *out_text);
 
 // unit.c

@@ -154,6 +154,18 @@ static bool choose(PmPlan *p) {
   return false;
 }
 
+void pm_lw_choose_plan(PmLower *lw) {
+  PmPlan *p = PM_NEW(lw->arena, PmPlan);
+  p->lw = lw;
+  lw->micro = 1;
+  if (!choose(p)) return;
+  lw->plan = p;
+  for (int32_t i = 0; i < p->n; i++) {
+    const PmPlanItem *item = p->items[i];
+    if (item->kind == PM_PI_DIRECTIVE && pm_plan_accumulates(item)) lw->accumulate = item;
+  }
+}
+
 static void add_mesh_axis(PmPlan *p, const PmDef *d) {
   PmLower *lw = p->lw;
   int64_t size;
@@ -313,10 +325,8 @@ void pm_lw_plans(PmLower *lw, PmPlanText *out_text) {
     add_chain(p, it);
     resolve(p, false);
   }
-  PmPlan *p = PM_NEW(lw->arena, PmPlan);
-  p->lw = lw;
-  if (!choose(p)) return;
-  resolve(p, true);
-  store(p);
-  if (out_text) write_text(p, out_text);
+  if (!lw->plan) return;
+  resolve(lw->plan, true);
+  store(lw->plan);
+  if (out_text) write_text(lw->plan, out_text);
 }

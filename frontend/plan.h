@@ -9,7 +9,7 @@ typedef struct PmPlanEntry {
   PmSpan span;
 } PmPlanEntry;
 
-typedef struct PmPlan {
+struct PmPlan {
   PmLower *lw;
   const char *name;
   const PmPlanItem **items;  // effective: children first, replaced ones left out
@@ -21,13 +21,15 @@ typedef struct PmPlan {
   int32_t n_rules, cap_rules;
   PmPlanEntry *lines;  // rules and directives as `show plan` prints them
   int32_t n_lines, cap_lines;
-} PmPlan;
+};
 
 int32_t pm_plan_mesh(const PmPlan *p, const char *name);
 void pm_plan_no_mesh_axis(PmPlan *p, PmName name);
 void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item);
 // `chosen`: the plan will be used, so what this version cannot do is an error.
 void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
+// accumulate(micro=N)
+bool pm_plan_accumulates(const PmPlanItem *item);
 // directives.c
 // Whether the directive may stand as it does; else it was reported.
 bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item);

@@ -232,16 +232,20 @@ static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
   return true;
 }
 
+bool pm_plan_accumulates(const PmPlanItem *item) {
+  const PmArg *a = item->args.n == 1 ? &item->args.items[0] : NULL;
+  return strcmp(item->name.text, "accumulate") == 0 && a && a->name.text && strcmp(a->name.text, "micro") == 0 &&
+         !a->end;
+}
+
 // What a directive may say in this version: everything else is an error once the plan is used.
 static bool asks_nothing(const PmPlanItem *item) {
   const char *name = item->name.text;
   const PmArg *a = item->args.n == 1 ? &item->args.items[0] : NULL;
   const char *word = a && !a->name.text && a->value->kind == PM_X_NAME ? a->value->name : "";
-  const char *key = a && a->name.text ? a->name.text : "";
   if (strcmp(name, "remat") == 0) return strcmp(word, "none") == 0;
   if (strcmp(name, "overlap") == 0) return strcmp(word, "off") == 0;
-  return strcmp(name, "accumulate") == 0 && strcmp(key, "micro") == 0 && a->value->kind == PM_X_NUM &&
-         a->value->num == 1;
+  return pm_plan_accumulates(item);
 }
 
 void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
@@ -256,6 +260,10 @@ void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
     return;
   }
   if (add_zero(p, item, chosen)) return;
+  if (strcmp(item->name.text, "accumulate") == 0 && !pm_plan_accumulates(item)) {
+    pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `accumulate(micro=N)`: N micro-batches to a step");
+    return;
+  }
   add_line(p, item_text(p, item), item->span);
   if (chosen && !asks_nothing(item)) {
     pm_lw_later(lw, item->span, pm_arena_printf(lw->arena, "the directive `%s`", item_text(p, item)));

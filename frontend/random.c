@@ -73,18 +73,35 @@ static int64_t stream(PmLower *lw) {
   return (int64_t)(pm_hash64(name, strlen(name), 0) >> 1);
 }
 
-// f32, uniform in [0, 1), of the axes of `like`.
+// `batch` of the main file, or PM_NONE.
+static PmAxisId batch_axis(PmLower *lw) {
+  const PmSym *sym = pm_scope_find_here(&lw->main->globals, pm_intern(lw->names, "batch"));
+  return sym && sym->kind == PM_SYM_AXIS ? sym->axis : PM_NONE;
+}
+
+// f32, uniform in [0, 1), of the axes of `like`. Elements count in the order of its axes, but `batch` first: then a
+// micro-batch draws what its rows have in the whole batch, as its number is one more turn.
 static PmValueId draw(PmLower *lw, const PmType *like) {
   PmFrame *f = lw->frame;
-  PmType type = pm_type_scalar(PM_F32);
-  for (int32_t i = 0; i < like->rank; i++) pm_type_add(&type, like->dims[i].axis);
+  PmType type = pm_type_scalar(PM_F32), wanted = type;
+  PmAxisId batch = batch_axis(lw);
+  bool rows = batch != PM_NONE && pm_type_find(like, batch) != PM_NONE;
+  if (rows) pm_type_add(&type, batch);
+  for (int32_t i = 0; i < like->rank; i++) {
+    pm_type_add(&wanted, like->dims[i].axis);
+    if (like->dims[i].axis != batch) pm_type_add(&type, like->dims[i].axis);
+  }
   PmAttr attr = {.index = stream(lw), .n_axes = (uint8_t)f->n_turns};
   PmValueId in[PM_MAX_RANK + 1] = {f->var_vals[lw->step_var]};
   for (int32_t i = 0; i < f->n_turns; i++) {
     attr.axes[i] = f->turn_axes[i];
     in[i + 1] = f->turns[i];
   }
-  return pm_b_node(&f->b, PM_OP_random, &attr, in, f->n_turns + 1, &type);
+  if (rows && f->micro != PM_NONE) {
+    attr.axes[attr.n_axes++] = lw->m->micro;
+    in[attr.n_axes] = f->micro;
+  }
+  return pm_b_broadcast(&f->b, pm_b_node(&f->b, PM_OP_random, &attr, in, attr.n_axes + 1, &type), wanted);
 }
 
 static PmValueId splat(PmBuilder *b, double v, const PmType *type) {
@@ -124,6 +141,11 @@ PmVal pm_lw_dropout(PmLower *lw, const PmCall *c) {
     return PM_ERROR_VAL;
   }
   if (p == 0) return x;
+  if (lw->frame->n_turns == PM_MAX_RANK && lw->frame->micro != PM_NONE) {
+    pm_lw_error(lw, PM_E_LIMIT, c->name_span, "with micro-batches `dropout` stands inside at most %d repeats",
+                PM_MAX_RANK - 1);
+    return PM_ERROR_VAL;
+  }
   pm_lw_at(lw, c->expr->span);
   x = pm_lw_data(lw, x);
   PmBuilder *b = &lw->frame->b;

@@ -164,6 +164,7 @@ static void add_stacked(Turn *t) {
 static void capture_draws(Turn *t) {
   if (t->lw->step_var == PM_NONE || t->outer->var_vals[t->lw->step_var] == PM_NONE) return;
   capture_var(t, t->lw->step_var);
+  if (t->outer->micro != PM_NONE) t->frame->micro = add_invariant(t, t->outer->micro);
   for (int32_t i = 0; i < t->outer->n_turns; i++) {
     t->frame->turn_axes[i] = t->outer->turn_axes[i];
     t->frame->turns[i] = add_invariant(t, t->outer->turns[i]);
@@ -181,11 +182,12 @@ static void add_turn(Turn *t) {
   t->frame->turns[t->frame->n_turns++] = pm_b_param(&t->frame->b, pm_type_scalar(PM_I32), NULL);
 }
 
-// The carried values at the end of a turn, then the states that it assigned; false when one of them has an error.
+// The carried values at the end of a turn, then the states that it assigned and what it reports; false when one of them
+// has an error.
 static bool set_results(Turn *t) {
   PmLower *lw = t->lw;
   int32_t n = t->n_carried;
-  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, t->n_carried + lw->m->n_vars + 1);
+  PmValueId *ids = PM_NEW_N(lw->arena, PmValueId, t->n_carried + lw->m->n_vars + t->frame->n_reports + 1);
   for (int32_t i = 0; i < t->n_carried; i++) {
     const PmSym *sym = pm_scope_find_here(t->scope, t->carried[i].text);
     if (sym->kind != PM_SYM_VALUE || sym->val.kind != PM_V_NODE) return false;
@@ -194,6 +196,7 @@ static bool set_results(Turn *t) {
   for (PmVarId v = t->inst->var_lo; v < t->inst->var_hi; v++) {
     if (t->frame->new_vals[v] != PM_NONE) ids[n++] = t->frame->new_vals[v];
   }
+  for (int32_t i = 0; i < t->frame->n_reports; i++) ids[n++] = t->frame->reports[i].value;
   pm_b_results(&t->frame->b, ids, n);
   return true;
 }
@@ -262,5 +265,8 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   out += t.n_carried;
   for (PmVarId v = inst->var_lo; v < inst->var_hi; v++) {
     if (t.frame->new_vals[v] != PM_NONE) t.outer->new_vals[v] = out++;
+  }
+  for (int32_t i = 0; i < t.frame->n_reports; i++) {
+    pm_lw_add_report(lw, (PmReport){t.frame->reports[i].name, out++});
   }
 }

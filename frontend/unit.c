@@ -112,10 +112,13 @@ static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
     }
     PmSym sym = pm_sym_axis(d->name.text, axis, d->name.span);
     bool ragged = is_ragged(lw, value);
-    if (ragged || pm_lw_eval_whole(lw, value, what, 1, PM_MAX_AXIS_SIZE, &size)) {
+    bool sized = ragged || pm_lw_eval_whole(lw, value, what, 1, PM_MAX_AXIS_SIZE, &size);
+    if (sized && u == lw->main) pm_lw_divide_batch(lw, d->name, &size);
+    if (sized) {
       PmLoc loc = pm_lw_loc(lw, d->name.span);
       bool taken = pm_scope_find_here(&u->globals, d->name.text) != NULL;
       if (!taken) {
+        if (u == lw->main && !ragged) pm_lw_note_micro_size(lw, value);
         axis = u == lw->main ? pm_lw_add_axis(lw, d->name.text, size, loc)
                              : pm_module_local_axis(lw->m, d->name.text, size);
       }
@@ -199,7 +202,9 @@ static PmUnit *load(PmLower *lw, int32_t file, const char *path, int32_t depth) 
   if (!lw->main) lw->main = u;
   u->loading = true;
   if (pm_parse(lw->arena, lw->names, lw->sources, lw->diags, file, PM_TEXT_FILE, &u->text)) {
+    if (u == lw->main) pm_lw_choose_plan(lw);
     define(lw, u, depth);
+    if (u == lw->main) pm_lw_add_micro_axis(lw);
   } else {
     lw->broken = true;
   }

@@ -11,7 +11,16 @@ PmVal pm_val_node(PmValueId id, bool exact) { return (PmVal){.kind = PM_V_NODE, 
 
 const PmType *pm_val_type(const PmLower *lw, const PmVal *v) { return pm_b_type(&lw->frame->b, v->id); }
 bool pm_val_is_data(const PmVal *v) { return v->kind == PM_V_NODE && !v->exact; }
-void pm_lw_at(PmLower *lw, PmSpan span) { lw->frame->b.loc = pm_lw_loc(lw, span); }
+
+void pm_lw_at(PmLower *lw, PmSpan span) {
+  lw->frame->b.loc = pm_lw_loc(lw, span);
+  if (lw->micro < 2) return;
+  const PmFn *f = pm_fn(lw->m, lw->frame->b.fn);
+  lw->marks = pm_grow(lw->arena, lw->marks, lw->n_marks, &lw->cap_marks, sizeof *lw->marks);
+  PmSpan seen = lw->user_call.file >= 0 ? lw->user_call : span;
+  lw->marks[lw->n_marks] = (PmMark){lw->frame->b.fn, f->n_nodes, lw->n_marks, seen};
+  lw->n_marks++;
+}
 
 PmValueId pm_lw_node(PmLower *lw, PmVal v, PmDtype dtype) {
   PM_ASSERT(v.kind == PM_V_NUM || v.kind == PM_V_NODE, "value of kind %d", (int)v.kind);

@@ -233,6 +233,16 @@ typedef struct PmModule {
   // training
   PmFnId model;     // (vars...) -> (minimised value, reports...)
   PmFnId schedule;  // (step: f64) -> learning rate: f64
+  // Micro-batches. `micro`: the axis of their numbers, PM_NONE when the step is one; `rows`: the axis that they divide,
+  // whose size is that of one micro-batch. An input with `rows` has `micro` right before it, and the model takes it
+  // without. The model's parameters that are bound to no variable are the number of the micro-batch (i32[]), then what
+  // `before` returns; its results are summed over the micro-batches.
+  PmAxisId micro, rows;
+  // (inputs...) -> values that are summed over the micro-batches before the first; PM_NONE: none, or used by `step`
+  PmFnId before;
+  // (variables..., results of `before`, unbound results of the model, both summed) -> (states..., reports...), run once
+  // after the last micro-batch; PM_NONE: nothing, or used by `step`
+  PmFnId after;
   PmFnId step;      // the whole step; made by `differentiate`
   PmFnId eval;      // forward only -> logits; made by `differentiate`, PM_NONE when the model names no `logits`
   double clip;      // 0: none
@@ -259,6 +269,9 @@ PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
 PmVarId pm_var_master(const PmModule *m, PmVarId var);  // PM_NONE: the parameter is no working copy
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);
+
+// The type in which `f` takes and gives the variable that it is bound to: one of one micro-batch has no numbers of them.
+PmType pm_bound_type(const PmModule *m, const PmFn *f, PmVarId var);
 
 // The key of a `random` op's stream: by the module's seed and the op's `index`.
 uint64_t pm_random_stream(const PmModule *m, int64_t index);

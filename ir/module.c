@@ -8,7 +8,7 @@ PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
   PmModule *m = PM_NEW(arena, PmModule);
   m->arena = arena;
   m->names = names;
-  m->model = m->schedule = m->step = m->eval = PM_NONE;
+  m->model = m->schedule = m->step = m->eval = m->before = m->after = m->micro = m->rows = PM_NONE;
   m->data.x = m->data.y = PM_NONE;
   return m;
 }
@@ -111,6 +111,12 @@ PmVarId pm_var_master(const PmModule *m, PmVarId var) {
   for (PmVarId v = 0; v < m->n_vars; v++)
     if (m->vars[v].master && m->vars[v].owner == var) return v;
   return PM_NONE;
+}
+
+PmType pm_bound_type(const PmModule *m, const PmFn *f, PmVarId var) {
+  PmType type = m->vars[var].type;
+  if (f->kind != PM_FN_STEP && f->kind != PM_FN_EVAL) pm_type_drop_axis(&type, m->micro);
+  return type;
 }
 
 PmVarId pm_module_find_var(const PmModule *m, const char *path) {

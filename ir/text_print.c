@@ -386,6 +386,10 @@ static void print_train(const PmModule *m, PmBuf *out) {
   put_fn_key(m, "schedule", m->schedule, out);
   put_fn_key(m, "step", m->step, out);
   put_fn_key(m, "eval", m->eval, out);
+  put_fn_key(m, "before", m->before, out);
+  put_fn_key(m, "after", m->after, out);
+  put_key(out, "micro", m->micro == PM_NONE ? NULL : m->axes[m->micro].name);
+  put_key(out, "rows", m->rows == PM_NONE ? NULL : m->axes[m->rows].name);
   pm_buf_puts(out, " clip=");
   pm_buf_put_f64(out, m->clip);
   if (m->loss_scale > 0) {

@@ -17,7 +17,7 @@ typedef struct VarRefs {
 typedef struct ModuleRefs {
   VarRefs *vars;
   int32_t cap_vars;
-  const char *x, *y, *model, *schedule, *step, *eval;
+  const char *x, *y, *model, *schedule, *step, *eval, *before, *after;
   const char **fed;  // by feed of the data
   int32_t cap_fed;
 } ModuleRefs;
@@ -212,6 +212,14 @@ static bool read_rule_line(PmReader *r, int32_t *cap) {
   return true;
 }
 
+// An axis that was declared above; functions below are read with it.
+static bool read_axis_ref(PmReader *r, PmAxisId *out) {
+  const char *name;
+  if (!pm_lex_string(&r->x, &name)) return false;
+  *out = pm_name_map_get(&r->axes, name);
+  return *out != PM_NONE || pm_lex_fail(&r->x, "no axis `%s`", name);
+}
+
 static bool read_train_line(PmReader *r, ModuleRefs *refs) {
   PmLexer *x = &r->x;
   PmModule *m = r->m;
@@ -224,6 +232,14 @@ static bool read_train_line(PmReader *r, ModuleRefs *refs) {
       pm_lex_string(x, &refs->step);
     } else if (pm_lex_key(x, "eval")) {
       pm_lex_string(x, &refs->eval);
+    } else if (pm_lex_key(x, "before")) {
+      pm_lex_string(x, &refs->before);
+    } else if (pm_lex_key(x, "after")) {
+      pm_lex_string(x, &refs->after);
+    } else if (pm_lex_key(x, "micro")) {
+      if (!read_axis_ref(r, &m->micro)) return false;
+    } else if (pm_lex_key(x, "rows")) {
+      if (!read_axis_ref(r, &m->rows)) return false;
     } else if (pm_lex_key(x, "clip")) {
       pm_lex_f64(x, &m->clip);
     } else if (pm_lex_key(x, "loss_scale")) {
@@ -252,6 +268,8 @@ static bool resolve(PmReader *r, const ModuleRefs *refs) {
   bool ok = find(r, &r->fns, "function", refs->model, &m->model) &&
             find(r, &r->fns, "function", refs->schedule, &m->schedule) &&
             find(r, &r->fns, "function", refs->step, &m->step) && find(r, &r->fns, "function", refs->eval, &m->eval) &&
+            find(r, &r->fns, "function", refs->before, &m->before) &&
+            find(r, &r->fns, "function", refs->after, &m->after) &&
             find(r, &r->vars, "variable", refs->x, &m->data.x) && find(r, &r->vars, "variable", refs->y, &m->data.y);
   for (int32_t i = 0; ok && i < m->data.n_feeds; i++) {
     ok = find(r, &r->vars, "variable", refs->fed[i], &m->data.feeds[i].var);

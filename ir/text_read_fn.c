@@ -131,7 +131,9 @@ static bool read_var_ref(PmReader *r, PmVarId *out) {
 }
 
 static bool check_binding(PmReader *r, const PmFn *f, const PmBinding *bind, PmValueId v) {
-  if (bind->var == PM_NONE || pm_type_same_logical(&r->m->vars[bind->var].type, &f->values[v].type)) return true;
+  if (bind->var == PM_NONE) return true;
+  const PmType type = pm_bound_type(r->m, f, bind->var);
+  if (pm_type_same_logical(&type, &f->values[v].type)) return true;
   return pm_lex_fail(&r->x, "variable `%s` has another type", r->m->vars[bind->var].path);
 }
 

@@ -56,6 +56,13 @@ int32_t pm_type_find(const PmType *t, PmAxisId axis) {
   return PM_NONE;
 }
 
+void pm_type_drop_axis(PmType *t, PmAxisId axis) {
+  int32_t at = pm_type_find(t, axis);
+  if (at == PM_NONE) return;
+  for (int32_t i = at; i + 1 < t->rank; i++) t->dims[i] = t->dims[i + 1];
+  t->dims[--t->rank] = (PmDim){0};
+}
+
 bool pm_type_same_logical(const PmType *a, const PmType *b) {
   if (a->dtype != b->dtype || a->rank != b->rank || a->index_of != b->index_of) return false;
   for (int32_t i = 0; i < a->rank; i++) {

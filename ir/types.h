@@ -65,6 +65,7 @@ PmType pm_type_scalar(PmDtype d);
 void pm_type_add(PmType *t, PmAxisId axis);
 // Position of `axis` among the dims, or PM_NONE.
 int32_t pm_type_find(const PmType *t, PmAxisId axis);
+void pm_type_drop_axis(PmType *t, PmAxisId axis);  // nothing where the type has no such axis
 // Same dtype, axes in the same order, index_of; placement ignored.
 bool pm_type_same_logical(const PmType *a, const PmType *b);
 // All of it: logical, splits, partials.

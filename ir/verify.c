@@ -50,6 +50,8 @@ static bool masters_owner(const PmModule *m, const PmVar *var) {
   return pm_dtype_is_float((PmDtype)t.dtype) && pm_type_same_logical(&t, &var->type);
 }
 
+static bool axis_id_valid(const PmModule *m, PmAxisId id) { return id >= PM_NONE && id < m->n_axes; }
+
 static PmStatus *verify_vars(Verifier *v) {
   const PmModule *m = v->m;
   PmNameMap names;
@@ -69,7 +71,9 @@ static PmStatus *verify_vars(Verifier *v) {
     }
   }
   bool ok = fn_id_valid(m, m->model) && fn_id_valid(m, m->schedule) && fn_id_valid(m, m->step) &&
-            fn_id_valid(m, m->eval) && var_id_valid(m, m->data.x) && var_id_valid(m, m->data.y);
+            fn_id_valid(m, m->eval) && fn_id_valid(m, m->before) && fn_id_valid(m, m->after) &&
+            var_id_valid(m, m->data.x) && var_id_valid(m, m->data.y) && axis_id_valid(m, m->micro) &&
+            axis_id_valid(m, m->rows);
   for (int32_t i = 0; i < m->data.n_feeds; i++) {
     ok = ok && m->data.feeds[i].var != PM_NONE && var_id_valid(m, m->data.feeds[i].var);
   }
@@ -153,7 +157,8 @@ static PmStatus *verify_binding(Verifier *v, const PmFn *f, const PmBinding *bin
   if (!var_id_valid(v->m, bind->var)) return PM_STATUS(PM_ERR_INTERNAL, "%s: bound to no variable", f->name);
   if (bind->var == PM_NONE) return NULL;
   const PmVar *var = &v->m->vars[bind->var];
-  if (pm_type_same_logical(&var->type, &f->values[value].type)) return NULL;
+  const PmType type = pm_bound_type(v->m, f, bind->var);
+  if (pm_type_same_logical(&type, &f->values[value].type)) return NULL;
   return PM_STATUS(PM_ERR_INTERNAL, "%s: bound to variable %s of another type", f->name, var->path);
 }
 

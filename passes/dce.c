@@ -36,6 +36,8 @@ static void find_roots(Live *l, const PmFnId *order, int32_t n_order) {
     if (m->step == PM_NONE) {
       add_root(l, m->model);
       add_root(l, m->schedule);
+      add_root(l, m->before);
+      add_root(l, m->after);
       for (PmVarId v = 0; v < m->n_vars; v++) add_root(l, m->vars[v].update);
     }
     return;
@@ -187,6 +189,8 @@ static void bury(PmModule *m, PmFnId id) {
   pm_fn(m, id)->dead = true;
   forget(&m->model, id);
   forget(&m->schedule, id);
+  forget(&m->before, id);
+  forget(&m->after, id);
   for (PmVarId v = 0; v < m->n_vars; v++) forget(&m->vars[v].update, id);
 }
 

@@ -112,6 +112,8 @@ static PmStatus *differentiate_model(PmModule *m, PmArena *scratch, const PmGrad
   uint8_t *held = PM_NEW_N(scratch, uint8_t, f->n_params);
   for (int32_t i = 0; i < f->n_params; i++) {
     PmVarId var = f->param_bind[i].var;
+    // With micro-batches some are, and `pm_step_accumulate` looks at them.
+    if (var == PM_NONE && m->micro != PM_NONE) continue;
     if (var == PM_NONE || m->vars[var].role == PM_ROLE_ACT || m->vars[var].role == PM_ROLE_GRAD) {
       return PM_STATUS(PM_ERR_INPUT, "parameter %d of model `%s` is not bound to a variable of the step", i, f->name);
     }

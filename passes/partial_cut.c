@@ -74,7 +74,9 @@ static bool spread_call(Cut *c, int32_t t, const PmNode *n) {
   bool changed = false;
   for (int32_t i = 0; i < n->n_in; i++) {
     int32_t p = pm_slot(callee, i);
-    bool zero_carry = pm_cross_in(n, i) == PM_CROSS_CARRY && pm_is_zero(f, n->in[i]);
+    bool carry = pm_cross_in(n, i) == PM_CROSS_CARRY, zero_carry = carry && pm_is_zero(f, n->in[i]);
+    // A sum that is wanted split would be held whole until the last turn.
+    if (zero_carry && pm_type_uses_mesh(&g->values[i].type, c->mesh)) continue;
     if (!c->blocked[p] && (c->may[pm_slot(tf, n->in[i])] || zero_carry)) changed |= set_may(c, p);
   }
   for (int32_t i = 0; i < n->n_out; i++) {

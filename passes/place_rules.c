@@ -205,16 +205,31 @@ static void fire_values(Firing *f) {
   }
 }
 
+// The rows of a micro-batch are few because there are many of them.
+static void report_micro(const PmModule *m, const PmMeshAxis *mesh, PmDiags *diags) {
+  int64_t turns = pm_axis_size(m, m->micro), batch = pm_axis_size(m, m->rows) * turns;
+  char works[256] = "";
+  size_t at = 0;
+  for (int64_t k = 1; k <= batch && k <= 4096 && at + 24 < sizeof works; k++)
+    if (batch % (k * mesh->size) == 0)
+      at += (size_t)snprintf(works + at, sizeof works - at, "%s%lld", at ? ", " : "", (long long)k);
+  pm_diag_note(diags, "`batch` has %lld rows, in %lld micro-batches%s", (long long)batch, (long long)turns,
+               at ? "" : ", and does not divide either");
+  if (at) pm_diag_help(diags, "`accumulate(micro=N)` with N in {%s}", works);
+}
+
 static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate *fate, PmDiags *diags) {
   const PmAxis *axis = &m->axes[fate->bad_axis];
   const PmMeshAxis *mesh = &m->mesh[fate->bad_mesh];
-  pm_diag(diags, PM_E_DIVIDE, rule->span, "`%s` (%lld) does not divide over `%s` (%lld)", axis->name,
-          (long long)axis->size, mesh->name, (long long)mesh->size);
+  bool rows = fate->bad_axis == m->rows;
+  pm_diag(diags, PM_E_DIVIDE, rule->span, "`%s%s` (%lld) does not divide over `%s` (%lld)", axis->name,
+          rows ? ".micro" : "", (long long)axis->size, mesh->name, (long long)mesh->size);
   pm_diag_label(diags, rule->span, "affects %d value%s (`%s`%s)", fate->n_bad, fate->n_bad == 1 ? "" : "s",
                 fate->bad_path, fate->n_bad == 1 ? "" : ", ...");
   if (axis->loc.path && mesh->loc.path)
     pm_diag_note(diags, "`%s` is set at %s:%d:%d, `%s` at %s:%d:%d", axis->name, axis->loc.path, axis->loc.line,
                  axis->loc.col, mesh->name, mesh->loc.path, mesh->loc.line, mesh->loc.col);
+  if (rows) report_micro(m, mesh, diags);
   char works[256];
   size_t at = 0;
   for (int64_t k = 1; k <= axis->size && k <= 4096 && at + 24 < sizeof works; k++)

@@ -2,21 +2,13 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "passes/grad.h"
-#include "passes/loss_scale.h"
+#include "passes/train_step.h"
 
-typedef struct Step {
-  PmModule *m;
-  PmArena *scratch;
-  PmBuilder b;
-  PmValueId *vars;   // variable -> its value at the start of the step
-  PmValueId *after;  // variable -> its value after the step, or PM_NONE
-  PmValueId *grads;  // variable -> its gradient, or PM_NONE
-  PmValueId *results;
+typedef struct Results {
+  PmValueId *values;
   PmBinding *binds;
-  int32_t n_results;
-  PmLossScale scale;
-} Step;
+  int32_t n;
+} Results;
 
 static PmVarId find_step_var(PmModule *m) {
   for (PmVarId v = 0; v < m->n_vars; v++) {
@@ -29,7 +21,7 @@ static PmVarId find_step_var(PmModule *m) {
                                       .update = PM_NONE});
 }
 
-static void add_params(Step *s) {
+static void add_params(PmStep *s) {
   static const PmRole order[] = {PM_ROLE_PARAM, PM_ROLE_STATE, PM_ROLE_INPUT, PM_ROLE_STEP};
   PmModule *m = s->m;
   PmBinding *bind = PM_NEW_N(m->arena, PmBinding, m->n_vars);
@@ -44,18 +36,20 @@ static void add_params(Step *s) {
   pm_fn(m, s->b.fn)->param_bind = bind;
 }
 
-static void push_result(Step *s, PmValueId v, PmVarId var, const char *report) {
-  s->results[s->n_results] = v;
-  s->binds[s->n_results++] = (PmBinding){var, report ? pm_intern(s->m->names, report) : NULL};
+static void push_result(const PmStep *s, Results *r, PmValueId v, PmVarId var, const char *report) {
+  r->values[r->n] = v;
+  r->binds[r->n++] = (PmBinding){var, report ? pm_intern(s->m->names, report) : NULL};
 }
 
-// Calls the forward and the backward; fills grads, scaled as the loss is, and after for the model's states; returns the
-// first result of the forward.
-static PmValueId call_model(Step *s, const PmGradPair *p) {
+PmValueId pm_step_call_model(PmStep *s, const PmGradPair *p) {
   PmModule *m = s->m;
   const PmFn f = *pm_fn(m, p->use.fn);
   PmValueId *in = PM_NEW_N(s->scratch, PmValueId, f.n_params);
-  for (int32_t i = 0; i < f.n_params; i++) in[i] = s->vars[f.param_bind[i].var];
+  int32_t n_free = 0;
+  for (int32_t i = 0; i < f.n_params; i++) {
+    PmVarId var = f.param_bind[i].var;
+    in[i] = var != PM_NONE ? s->vars[var] : s->free[n_free++];
+  }
   PmValueId first = pm_b_call(&s->b, p->fwd, in, f.n_params);
   for (int32_t i = 0; i < f.n_results; i++) {
     const PmValue *r = &f.values[f.results[i]];
@@ -77,21 +71,35 @@ static PmValueId call_model(Step *s, const PmGradPair *p) {
     // A variable that is bound to two parameters owes the sum.
     s->grads[var] = s->grads[var] == PM_NONE ? d + i : pm_b_map2(&s->b, PM_S_add, s->grads[var], d + i);
   }
-  for (int32_t i = 1; i < f.n_results; i++) {
-    PmVarId var = f.result_bind ? f.result_bind[i].var : PM_NONE;
-    if (var != PM_NONE) s->after[var] = first + i;
+  return first;
+}
+
+// The step as one forward and backward over all rows.
+static void run_model(PmStep *s, const PmGradPair *p, PmModelRun *out) {
+  const PmFn f = *pm_fn(s->m, p->use.fn);
+  *out = (PmModelRun){.loss = pm_step_call_model(s, p), .reports = PM_NEW_N(s->scratch, PmValueId, f.n_results)};
+  out->names = PM_NEW_N(s->scratch, const char *, f.n_results);
+  for (int32_t i = 1; f.result_bind && i < f.n_results; i++) {
+    if (f.result_bind[i].var != PM_NONE) s->after[f.result_bind[i].var] = out->loss + i;
+    if (!f.result_bind[i].report) continue;
+    out->reports[out->n_reports] = out->loss + i;
+    out->names[out->n_reports++] = f.result_bind[i].report;
   }
+}
+
+// Every parameter has a gradient, in the type that it is summed in over ranks.
+static void finish_grads(PmStep *s) {
+  PmModule *m = s->m;
   for (PmVarId v = 0; v < m->n_vars; v++) {
     if (m->vars[v].role != PM_ROLE_PARAM) continue;
     if (s->grads[v] == PM_NONE) s->grads[v] = pm_b_splat(&s->b, 0.0, &m->vars[v].type);
     if (m->vars[v].grad != PM_BOOL) s->grads[v] = pm_b_cast(&s->b, s->grads[v], (PmDtype)m->vars[v].grad);
     pm_b_name(&s->b, s->grads[v], pm_intern_printf(m->names, "d(%s)", m->vars[v].path), true);
   }
-  return first;
 }
 
 // sqrt of the sum of squares over every gradient, each variable once, in f32.
-static PmValueId grad_norm(Step *s) {
+static PmValueId grad_norm(PmStep *s) {
   PmValueId sum = PM_NONE;
   for (PmVarId v = 0; v < s->m->n_vars; v++) {
     if (s->grads[v] == PM_NONE) continue;
@@ -109,14 +117,14 @@ static PmValueId grad_norm(Step *s) {
 }
 
 // min(1, clip / (norm + 1e-6)), by which every gradient is scaled; PM_NONE without clipping.
-static PmValueId clip_scale(Step *s, PmValueId norm) {
+static PmValueId clip_scale(PmStep *s, PmValueId norm) {
   if (!(s->m->clip > 0)) return PM_NONE;
   PmValueId safe = pm_b_map2(&s->b, PM_S_add, norm, pm_b_const(&s->b, PM_F32, 1e-6));
   PmValueId ratio = pm_b_map2(&s->b, PM_S_div, pm_b_const(&s->b, PM_F32, s->m->clip), safe);
   return pm_b_map2(&s->b, PM_S_min, pm_b_const(&s->b, PM_F32, 1.0), ratio);
 }
 
-static PmValueId scaled(Step *s, PmValueId g, PmValueId scale) {
+static PmValueId scaled(PmStep *s, PmValueId g, PmValueId scale) {
   if (scale == PM_NONE) return g;
   PmType t = *pm_b_type(&s->b, g);
   PmValueId wide = pm_b_broadcast(&s->b, pm_b_cast(&s->b, scale, (PmDtype)t.dtype), t);
@@ -124,7 +132,7 @@ static PmValueId scaled(Step *s, PmValueId g, PmValueId scale) {
 }
 
 // The gradients of the loss itself, in f32.
-static void unscale(Step *s) {
+static void unscale(PmStep *s) {
   for (PmVarId v = 0; v < s->m->n_vars; v++) {
     if (s->grads[v] != PM_NONE && s->scale.on) s->grads[v] = pm_loss_scale_divide(&s->scale, &s->b, s->grads[v]);
   }
@@ -153,7 +161,7 @@ static bool is_update(const PmModule *m, const PmFn *f, PmVarId var) {
          pm_type_same_logical(&f->values[f->results[0]].type, &m->vars[var].type);
 }
 
-static PmStatus *call_update(Step *s, PmVarId var, PmValueId g, PmValueId lr, PmValueId step) {
+static PmStatus *call_update(PmStep *s, PmVarId var, PmValueId g, PmValueId lr, PmValueId step) {
   PmModule *m = s->m;
   PmFnId update = m->vars[var].update;
   if (update == PM_NONE) {
@@ -179,40 +187,46 @@ static PmStatus *call_update(Step *s, PmVarId var, PmValueId g, PmValueId lr, Pm
   return NULL;
 }
 
-static void push_reports(Step *s, const PmGradPair *model, PmValueId first, PmValueId norm, PmValueId lr,
+static void push_reports(const PmStep *s, Results *r, const PmModelRun *run, PmValueId norm, PmValueId lr,
                          bool keep_grads) {
-  const PmFn f = *pm_fn(s->m, model->use.fn);
-  push_result(s, first, PM_NONE, "loss");
-  push_result(s, norm, PM_NONE, "grad_norm");
-  push_result(s, lr, PM_NONE, "lr");
+  push_result(s, r, run->loss, PM_NONE, "loss");
+  push_result(s, r, norm, PM_NONE, "grad_norm");
+  push_result(s, r, lr, PM_NONE, "lr");
   if (s->scale.on) {
-    push_result(s, s->scale.scale, PM_NONE, "loss_scale");
-    push_result(s, s->scale.skipped, PM_NONE, "skipped");
+    push_result(s, r, s->scale.scale, PM_NONE, "loss_scale");
+    push_result(s, r, s->scale.skipped, PM_NONE, "skipped");
   }
-  for (int32_t i = 1; i < f.n_results; i++) {
-    if (f.result_bind && f.result_bind[i].report) push_result(s, first + i, PM_NONE, f.result_bind[i].report);
-  }
+  for (int32_t i = 0; i < run->n_reports; i++) push_result(s, r, run->reports[i], PM_NONE, run->names[i]);
   for (PmVarId v = 0; keep_grads && v < s->m->n_vars; v++) {
     if (s->grads[v] == PM_NONE) continue;
-    push_result(s, s->grads[v], PM_NONE, pm_intern_printf(s->m->names, "d(%s)", s->m->vars[v].path));
+    push_result(s, r, s->grads[v], PM_NONE, pm_intern_printf(s->m->names, "d(%s)", s->m->vars[v].path));
   }
+}
+
+static PmStatus *open_step(PmModule *m, PmArena *scratch, PmStep *s) {
+  *s = (PmStep){.m = m, .scratch = scratch};
+  PM_TRY(pm_loss_scale_vars(m, &s->scale));
+  s->b = (PmBuilder){m, pm_module_add_fn(m, "step", PM_FN_STEP), {0}};
+  s->vars = PM_NEW_N(scratch, PmValueId, m->n_vars);
+  s->after = PM_NEW_N(scratch, PmValueId, m->n_vars);
+  s->grads = PM_NEW_N(scratch, PmValueId, m->n_vars);
+  for (PmVarId v = 0; v < m->n_vars; v++) s->vars[v] = s->after[v] = s->grads[v] = PM_NONE;
+  add_params(s);
+  pm_loss_scale_read(&s->scale, s->vars);
+  return NULL;
 }
 
 static PmStatus *build_step(PmModule *m, PmArena *scratch, const PmGradPair *model, bool keep_grads) {
   PmVarId step_var = find_step_var(m);
-  Step s = {.m = m, .scratch = scratch};
-  PM_TRY(pm_loss_scale_vars(m, &s.scale));
-  s.b = (PmBuilder){m, pm_module_add_fn(m, "step", PM_FN_STEP), {0}};
-  s.vars = PM_NEW_N(scratch, PmValueId, m->n_vars);
-  s.after = PM_NEW_N(scratch, PmValueId, m->n_vars);
-  s.grads = PM_NEW_N(scratch, PmValueId, m->n_vars);
-  for (PmVarId v = 0; v < m->n_vars; v++) s.vars[v] = s.after[v] = s.grads[v] = PM_NONE;
-  int32_t max_results = 2 * m->n_vars + 5 + pm_fn(m, model->use.fn)->n_results;
-  s.results = PM_NEW_N(scratch, PmValueId, max_results);
-  s.binds = PM_NEW_N(m->arena, PmBinding, max_results);
-  add_params(&s);
-  pm_loss_scale_read(&s.scale, s.vars);
-  PmValueId first = call_model(&s, model);
+  PmStep s;
+  PM_TRY(open_step(m, scratch, &s));
+  PmModelRun run;
+  if (m->micro == PM_NONE) {
+    run_model(&s, model, &run);
+  } else {
+    PM_TRY(pm_step_accumulate(&s, model, &run));
+  }
+  finish_grads(&s);
   PmValueId norm = pm_loss_scale_judge(&s.scale, &s.b, grad_norm(&s));
   unscale(&s);
   PmValueId scale = clip_scale(&s, norm);
@@ -227,19 +241,57 @@ static PmStatus *build_step(PmModule *m, PmArena *scratch, const PmGradPair *mod
     if (m->vars[v].role == PM_ROLE_PARAM) PM_TRY(call_update(&s, v, scaled(&s, s.grads[v], scale), lr, step));
   }
   pm_loss_scale_update(&s.scale, &s.b, m->loss_scale_window, s.after);
+  int32_t max_results = 2 * m->n_vars + 5 + run.n_reports;
+  Results r = {PM_NEW_N(scratch, PmValueId, max_results), PM_NEW_N(m->arena, PmBinding, max_results), 0};
   static const PmRole kept[] = {PM_ROLE_PARAM, PM_ROLE_STATE};
-  for (int32_t r = 0; r < 2; r++) {
+  for (int32_t k = 0; k < 2; k++) {
     for (PmVarId v = 0; v < m->n_vars; v++) {
-      if (m->vars[v].role != kept[r]) continue;
+      if (m->vars[v].role != kept[k]) continue;
       PmValueId after = s.after[v] != PM_NONE ? s.after[v] : s.vars[v];
-      push_result(&s, pm_loss_scale_choose(&s.scale, &s.b, v, after, s.vars[v]), v, NULL);
+      push_result(&s, &r, pm_loss_scale_choose(&s.scale, &s.b, v, after, s.vars[v]), v, NULL);
     }
   }
-  push_reports(&s, model, first, norm, lr, keep_grads);
-  pm_b_results(&s.b, s.results, s.n_results);
-  pm_fn(m, s.b.fn)->result_bind = s.binds;
+  push_reports(&s, &r, &run, norm, lr, keep_grads);
+  pm_b_results(&s.b, r.values, r.n);
+  pm_fn(m, s.b.fn)->result_bind = r.binds;
   m->step = s.b.fn;
   return NULL;
+}
+
+// With micro-batches evaluation is over the rows of the first: `eval` takes inputs as they are stored. No evaluation
+// where the logits need a sum over all rows.
+static void first_micro_batch(PmModule *m, PmArena *scratch) {
+  PmFn old = pm_rebuild_begin(m, m->eval);
+  PmBuilder b = {m, m->eval, {0}};
+  PmValueId *map = PM_NEW_N(scratch, PmValueId, old.n_values);
+  PmBinding *bind = PM_NEW_N(m->arena, PmBinding, old.n_params + 1);
+  bool turn = false;
+  int32_t n = 0;
+  for (int32_t i = 0; i < old.n_params; i++) {
+    PmVarId var = old.param_bind[i].var;
+    if (var == PM_NONE) continue;
+    PmValue v = old.values[i];
+    v.type = m->vars[var].type;
+    map[i] = pm_rebuild_param(&b, &v);
+    bind[n++] = old.param_bind[i];
+  }
+  for (int32_t i = 0; i < old.n_params; i++) {
+    PmVarId var = old.param_bind[i].var;
+    if (var != PM_NONE && pm_type_find(&m->vars[var].type, m->micro) != PM_NONE) {
+      map[i] = pm_b_select(&b, map[i], m->micro, 0);
+    }
+    if (var != PM_NONE) continue;
+    if (turn || old.values[i].type.dtype != PM_I32) {
+      pm_fn(m, m->eval)->dead = true;
+      m->eval = PM_NONE;
+      return;
+    }
+    turn = true;
+    map[i] = pm_b_const(&b, PM_I32, 0);
+  }
+  for (int32_t i = 0; i < old.n_nodes; i++) pm_rebuild_node(&b, &old, &old.nodes[i], map);
+  pm_b_results(&b, &map[old.results[0]], 1);
+  pm_fn(m, m->eval)->param_bind = bind;
 }
 
 static void build_eval(PmModule *m, PmArena *scratch) {
@@ -247,6 +299,8 @@ static void build_eval(PmModule *m, PmArena *scratch) {
   for (PmValueId v = 0; v < f->n_values; v++) {
     if (!f->values[v].name || strcmp(f->values[v].name, "logits") != 0) continue;
     m->eval = pm_fn_cut(m, scratch, m->model, v, "eval", PM_FN_EVAL);
+    if (m->micro != PM_NONE) first_micro_batch(m, scratch);
+    if (m->eval == PM_NONE) return;
     PmBinding *bind = PM_NEW(m->arena, PmBinding);
     *bind = (PmBinding){PM_NONE, pm_intern(m->names, "logits")};
     pm_fn(m, m->eval)->result_bind = bind;

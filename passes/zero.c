@@ -89,14 +89,27 @@ static void impose(const Zero *z, int32_t slot, const PmType *t, const PmPlaced 
 }
 
 // From stage 2 on a gradient that a repeat produces turn by turn is scattered in each turn: its producer's stack is
-// placed as it is stored.
-static void impose_in_turns(const Zero *z, PmValueId grad, const PmPlaced *p, const PmType *like) {
-  int32_t def = z->f->values[grad].def;
-  if (def == PM_NONE || !pm_is_call(&z->f->nodes[def])) return;
-  const PmNode *call = &z->f->nodes[def];
-  const PmTreeFn *callee = pm_tree_callee(z->tree, call);
+// placed as it is stored. The sums of micro-batches are kept so too, and all that is added to them: `v` is then a sum in
+// the body of that repeat, whose operands are followed to the calls that make them.
+static void impose_in_turns(const Zero *z, const PmTreeFn *tf, PmValueId v, const PmPlaced *p, const PmType *like) {
+  const PmFn *f = pm_fn(z->m, tf->fn);
+  int32_t def = f->values[v].def;
+  if (def == PM_NONE) return;
+  const PmNode *n = &f->nodes[def];
+  for (int32_t i = 0; !pm_is_call(n) && tf != z->step && i < n->n_in; i++) {
+    impose(z, pm_slot(tf, n->in[i]), &f->values[n->in[i]].type, p, like);
+    impose_in_turns(z, tf, n->in[i], p, like);
+  }
+  if (!pm_is_call(n)) return;
+  const PmTreeFn *callee = pm_tree_callee(z->tree, n);
   const PmFn *g = pm_fn(z->m, callee->fn);
-  PmValueId result = g->results[grad - call->out];
+  PmValueId result = g->results[v - n->out];
+  if (n->op == PM_OP_repeat && n->attr.axes[0] == z->m->micro) {
+    impose(z, pm_slot(callee, v - n->out), &g->values[v - n->out].type, p, like);
+    impose(z, pm_slot(callee, result), &g->values[result].type, p, like);
+    impose_in_turns(z, callee, result, p, like);
+    return;
+  }
   int32_t maker = g->values[result].def;
   if (maker == PM_NONE || !pm_is_call(&g->nodes[maker])) return;
   if (pm_cross_out(&g->nodes[maker], result - g->nodes[maker].out) != PM_CROSS_STACK) return;
@@ -109,7 +122,7 @@ static void store_grads(const Zero *z, PmVarId var) {
   for (PmValueId k = z->f->n_params; k < z->f->n_values; k++) {
     if (z->f->values[k].name != name) continue;
     impose(z, pm_slot(z->step, k), &z->f->values[k].type, &z->vars[var], &v->type);
-    if (z->rule->zero >= 2) impose_in_turns(z, k, &z->vars[var], &v->type);
+    if (z->rule->zero >= 2) impose_in_turns(z, z->step, k, &z->vars[var], &v->type);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/names.h"
 #include "base/philox.h"
 #include "runtime/npy.h"
 #include "runtime/slices.h"
@@ -105,6 +106,18 @@ static PmStatus *measure_llmc(File *f, int64_t bytes) {
   return NULL;
 }
 
+// The dims of an input as a step counts its rows: those of micro-batches and their numbers are one.
+static int32_t row_dims(const PmProgVar *v, PmVarDim *out) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < v->rank; i++) {
+    bool turns = i + 1 < v->rank && v->dims[i].axis && strcmp(v->dims[i].axis, PM_TURN_AXIS) == 0;
+    out[n] = v->dims[turns ? i + 1 : i];
+    if (turns) out[n].size *= v->dims[i++].size;
+    n++;
+  }
+  return n;
+}
+
 // Checks the array against the input that it feeds: rows of the input's axes behind the first.
 static PmStatus *measure_npy(const PmData *d, const Feed *feed, File *f, int64_t bytes) {
   const PmProgVar *v = &d->p->vars[feed->var];
@@ -117,8 +130,10 @@ static PmStatus *measure_npy(const PmData *d, const Feed *feed, File *f, int64_t
                      v->dtype == PM_K_I32 ? "indices, which are whole numbers, and the array holds others"
                                           : "truth values, which no array feeds");
   }
-  bool same = f->npy.rank == v->rank;
-  for (int32_t i = 1; same && i < v->rank; i++) same = f->npy.dims[i] == v->dims[i].size;
+  PmVarDim dims[PM_PROGRAM_MAX_RANK];
+  int32_t rank = row_dims(v, dims);
+  bool same = f->npy.rank == rank;
+  for (int32_t i = 1; same && i < rank; i++) same = f->npy.dims[i] == dims[i].size;
   if (same) {
     f->start = f->npy.start;
     f->tokens = f->npy.dims[0];
@@ -126,7 +141,7 @@ static PmStatus *measure_npy(const PmData *d, const Feed *feed, File *f, int64_t
   }
   PmBuf text = {0};
   pm_buf_printf(&text, "%s: `%s` takes rows of shape [N", f->path, v->path);
-  for (int32_t i = 1; i < v->rank; i++) pm_buf_printf(&text, ", %s=%lld", v->dims[i].axis, (long long)v->dims[i].size);
+  for (int32_t i = 1; i < rank; i++) pm_buf_printf(&text, ", %s=%lld", dims[i].axis, (long long)dims[i].size);
   pm_buf_puts(&text, "], the array has [");
   for (int32_t i = 0; i < f->npy.rank; i++) pm_buf_printf(&text, "%s%lld", i ? ", " : "", (long long)f->npy.dims[i]);
   PmStatus *st = PM_STATUS(PM_ERR_INPUT, "%s]", pm_buf_str(&text));
@@ -173,11 +188,12 @@ static PmStatus *open_pattern(PmData *d, Feed *feed, const char *pattern) {
 static PmStatus *add_tokens(PmData *d, int32_t var, int32_t shift) {
   if (var < 0) return NULL;
   const PmProgVar *v = &d->p->vars[var];
-  if (v->dtype != PM_K_I32 || v->rank < 1 || v->rank > 2) {
+  PmVarDim dims[PM_PROGRAM_MAX_RANK];
+  int32_t rank = row_dims(v, dims);
+  if (v->dtype != PM_K_I32 || rank < 1 || rank > 2) {
     return PM_STATUS(PM_ERR_INPUT, "data feed `%s`, which is no [batch, seq] input of indices", v->path);
   }
-  Feed feed = {.var = var, .shift = shift, .batch = v->rank == 2 ? v->dims[0].size : 1};
-  feed.row = v->dims[v->rank - 1].size;
+  Feed feed = {.var = var, .shift = shift, .batch = rank == 2 ? dims[0].size : 1, .row = dims[rank - 1].size};
   if (d->n_feeds && (feed.row != d->feeds[0].row || feed.batch != d->feeds[0].batch)) {
     return PM_STATUS(PM_ERR_INPUT, "data feed `%s` and `%s`, whose shapes differ", d->p->vars[d->feeds[0].var].path,
                      v->path);
@@ -212,8 +228,10 @@ static PmStatus *open_npy(PmData *d) {
     const PmProgVar *v = &d->p->vars[from->feeds[k].var];
     if (v->rank == 0) return PM_STATUS(PM_ERR_INPUT, "data feed `%s`, which has no rows", v->path);
     Feed *feed = &d->feeds[d->n_feeds++];
-    *feed = (Feed){.var = from->feeds[k].var, .first = d->n_files, .batch = v->dims[0].size};
-    feed->row = pm_dims_elements(v->dims + 1, v->rank - 1);
+    PmVarDim dims[PM_PROGRAM_MAX_RANK];
+    int32_t rank = row_dims(v, dims);
+    *feed = (Feed){.var = from->feeds[k].var, .first = d->n_files, .batch = dims[0].size};
+    feed->row = pm_dims_elements(dims + 1, rank - 1);
     for (int32_t i = 0; i < from->feeds[k].n_files; i++) {
       PM_TRY(open_pattern(d, feed, from->files[from->feeds[k].first + i]));
     }

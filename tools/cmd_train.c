@@ -4,21 +4,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/names.h"
 #include "runtime/slices.h"
 #include "tools/rundir.h"
 #include "tools/sample.h"
 #include "tools/show.h"
 
 #define PRINT_STEPS 10  // a line every so many steps, or every second
-#define MAX_REPORTS 64
 
 typedef struct Train {
   PmTool *t;
   PmProgram *p;
   PmRun run;
   PmRunDir dir;
-  const PmOutput *reports[MAX_REPORTS];  // the step's numbers: loss, grad_norm, lr, and what the model reports
-  double values[MAX_REPORTS];
+  const PmOutput **reports;  // the step's numbers: loss, grad_norm, lr, and what the model reports
+  double **values;           // of each: one, or those of the turns of the repeats that it stands in
   int32_t n_reports;
   int64_t tokens;                          // a step; rows where arrays are read
   double start, second_start, last_print;  // seconds; the second step begins when the first has warmed up
@@ -34,14 +34,27 @@ static double now(void) {
 
 static void collect_reports(Train *tr) {
   const PmEntry *e = &tr->p->entries[PM_ENTRY_STEP];
-  for (int32_t i = 0; i < e->n_outputs && tr->n_reports < MAX_REPORTS; i++) {
-    if (e->outputs[i].rank == 0) tr->reports[tr->n_reports++] = &e->outputs[i];
+  PmArena *a = &tr->t->arena;
+  tr->reports = (const PmOutput **)pm_arena_alloc_n(a, (size_t)e->n_outputs + 1, sizeof(PmOutput *));
+  tr->values = (double **)pm_arena_alloc_n(a, (size_t)e->n_outputs + 1, sizeof(double *));
+  for (int32_t i = 0; i < e->n_outputs; i++) {
+    const PmOutput *o = &e->outputs[i];
+    tr->values[tr->n_reports] = PM_NEW_N(a, double, pm_dims_elements(o->dims, o->rank));
+    tr->reports[tr->n_reports++] = o;
   }
+}
+
+static int64_t report_size(const Train *tr, int32_t i) {
+  return pm_dims_elements(tr->reports[i]->dims, tr->reports[i]->rank);
 }
 
 // Index positions that a step reads, which the language calls tokens; rows where data are arrays.
 static int64_t step_tokens(const PmProgram *p) {
-  if (p->data.n_feeds > 0) return p->vars[p->data.feeds[0].var].dims[0].size;
+  if (p->data.n_feeds > 0) {
+    const PmProgVar *fed = &p->vars[p->data.feeds[0].var];
+    bool turns = fed->rank > 1 && strcmp(fed->dims[0].axis, PM_TURN_AXIS) == 0;
+    return fed->dims[0].size * (turns ? fed->dims[1].size : 1);
+  }
   if (p->data.x < 0) return 0;
   const PmProgVar *x = &p->vars[p->data.x];
   return pm_dims_elements(x->dims, x->rank);
@@ -49,7 +62,7 @@ static int64_t step_tokens(const PmProgram *p) {
 
 static double report(const Train *tr, const char *name) {
   for (int32_t i = 0; i < tr->n_reports; i++) {
-    if (strcmp(tr->reports[i]->name, name) == 0) return tr->values[i];
+    if (strcmp(tr->reports[i]->name, name) == 0) return tr->values[i][0];
   }
   return NAN;
 }
@@ -109,12 +122,38 @@ static void show_start(const Train *tr) {
   fflush(stdout);
 }
 
+// A number, or a list with a list for each further axis.
+static void put_values(PmJson *j, const PmOutput *o, int32_t dim, const double **at) {
+  if (dim == o->rank) {
+    pm_json_f64(j, *(*at)++);
+    return;
+  }
+  pm_json_array(j);
+  for (int64_t i = 0; i < o->dims[dim].size; i++) put_values(j, o, dim + 1, at);
+  pm_json_end_array(j);
+}
+
 static void put_step(const Train *tr, int64_t done, double at, PmJson *j) {
   pm_json_put_i64(j, "step", done);
-  for (int32_t i = 0; i < tr->n_reports; i++) pm_json_put_f64(j, tr->reports[i]->name, tr->values[i]);
+  for (int32_t i = 0; i < tr->n_reports; i++) {
+    const double *at = tr->values[i];
+    pm_json_key(j, tr->reports[i]->name);
+    put_values(j, tr->reports[i], 0, &at);
+  }
   pm_json_put_f64(j, "tokens_per_s", rate(tr, done, at));
   pm_json_put_f64(j, "seconds", at - tr->start);
   pm_json_end_object(j);
+}
+
+// Of many values the span.
+static void print_values(const char *name, const double *v, int64_t n) {
+  double least = v[0], most = v[0];
+  for (int64_t i = 1; i < n; i++) {
+    if (v[i] < least) least = v[i];
+    if (v[i] > most) most = v[i];
+  }
+  printf("  %s %.4g", name, least);
+  if (n > 1) printf("..%.4g", most);
 }
 
 static void print_step(const Train *tr, int64_t done, double at) {
@@ -127,7 +166,7 @@ static void print_step(const Train *tr, int64_t done, double at) {
   for (int32_t i = 0; i < tr->n_reports; i++) {
     const char *name = tr->reports[i]->name;
     bool known = strcmp(name, "loss") == 0 || strcmp(name, "lr") == 0 || strcmp(name, "grad_norm") == 0;
-    if (!known) printf("  %s %.4g", name, tr->values[i]);
+    if (!known) print_values(name, tr->values[i], report_size(tr, i));
   }
   if (tr->tokens > 0) printf("  %.0f %s/s", rate(tr, done, at), tr->p->data.n_feeds ? "row" : "tok");
   if (eta >= 3600) {
@@ -216,7 +255,9 @@ static void put_number(PmBuf *out, const char *name, double v) {
 static PmStatus *non_finite(const Train *tr, int32_t i, int64_t done) {
   PmBuf text;
   pm_buf_init(&text);
-  for (int32_t k = 0; k < tr->n_reports; k++) put_number(&text, tr->reports[k]->name, tr->values[k]);
+  for (int32_t k = 0; k < tr->n_reports; k++) {
+    if (tr->reports[k]->rank == 0) put_number(&text, tr->reports[k]->name, tr->values[k][0]);
+  }
   if (done > 1) pm_buf_printf(&text, "; the loss of the step before was %.4g", tr->last_loss);
   PmStatus *st =
       PM_STATUS(PM_ERR_NONFINITE,
@@ -235,7 +276,9 @@ static PmStatus *check_finite(const Train *tr, int64_t done) {
   bool skipped = report(tr, "skipped") == 1 && report(tr, "loss_scale") > 1;
   for (int32_t i = 0; i < tr->n_reports; i++) {
     if (skipped && strcmp(tr->reports[i]->name, "grad_norm") == 0) continue;
-    if (!isfinite(tr->values[i])) return non_finite(tr, i, done);
+    for (int64_t k = 0; k < report_size(tr, i); k++) {
+      if (!isfinite(tr->values[i][k])) return non_finite(tr, i, done);
+    }
   }
   return NULL;
 }
@@ -243,7 +286,7 @@ static PmStatus *check_finite(const Train *tr, int64_t done) {
 static PmStatus *train_step(Train *tr, int64_t step) {
   PM_TRY(pm_run_step(&tr->run, step));
   for (int32_t i = 0; i < tr->n_reports; i++) {
-    PM_TRY(pm_run_output(&tr->run, PM_ENTRY_STEP, tr->reports[i], &tr->values[i]));
+    PM_TRY(pm_run_output(&tr->run, PM_ENTRY_STEP, tr->reports[i], tr->values[i]));
   }
   if (step == 0) tr->second_start = now();
   PM_TRY(show_step(tr, step + 1));

@@ -63,6 +63,14 @@ static void draw_pads(Draw *d) {
     if (d->splits[i] && below(d, 3) == 0) pm_buf_printf(d->out, "pad(%s)\n", d->m->axes[d->axes[i]].name);
 }
 
+// Two or four micro-batches, where they divide the rows.
+static void draw_micro(Draw *d) {
+  PmAxisId batch = pm_module_find_axis(d->m, "batch");
+  int64_t micro = INT64_C(2) << below(d, 2);
+  if (batch == PM_NONE || pm_axis_size(d->m, batch) % micro != 0 || below(d, 3) > 0) return;
+  pm_buf_printf(d->out, "accumulate(micro=%" PRId64 ")\n", micro);
+}
+
 void pm_random_plan(const PmModule *m, int64_t ranks, uint64_t seed, uint64_t number, PmBuf *out) {
   Draw d = {.m = m, .key = pm_random_key(seed, "random plans"), .number = number, .out = out};
   collect_axes(&d);
@@ -72,4 +80,5 @@ void pm_random_plan(const PmModule *m, int64_t ranks, uint64_t seed, uint64_t nu
   draw_pads(&d);
   if (below(&d, 2) == 0)
     pm_buf_printf(out, "zero(stage=%" PRId64 ", over=%s)\n", 1 + below(&d, 3), mesh_names[below(&d, d.n_mesh)]);
+  draw_micro(&d);
 }

@@ -19,8 +19,10 @@ PmStatus *pm_sample_check(const PmProgram *p) {
   if (!logits) return PM_STATUS(PM_ERR_INPUT, "`--sample` needs a value of the model that is named `logits`");
   if (p->data.x < 0) return PM_STATUS(PM_ERR_INPUT, "`--sample` needs `data` that feed the model's tokens");
   const PmProgVar *x = &p->vars[p->data.x];
-  bool fits = logits->rank == x->rank + 1;
-  for (int32_t i = 0; fits && i < x->rank; i++) fits = strcmp(logits->dims[i].axis, x->dims[i].axis) == 0;
+  // With micro-batches the logits are those of the first, and tokens have an axis more in front.
+  int32_t skip = x->rank - (logits->rank - 1);
+  bool fits = skip == 0 || skip == 1;
+  for (int32_t i = skip; fits && i < x->rank; i++) fits = strcmp(logits->dims[i - skip].axis, x->dims[i].axis) == 0;
   if (fits) return NULL;
   return PM_STATUS(PM_ERR_INPUT, "`--sample` needs `logits` with the axes of `%s` and then that of the vocabulary",
                    x->path);

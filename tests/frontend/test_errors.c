@@ -419,16 +419,15 @@ static const Case cases[] = {
      " 10 | train { optimizer = adamw(decay=1); lr = 1e-3; \"*.qq\": decay = 1 }\n"
      "    |                                                ^^^^^^\n"},
     {"later",
-     HEAD "model m {\n"
+     HEAD "axis slot = ragged(bound=2)\n"
+          "model m {\n"
           "  input tokens[batch, seq] in vocab\n"
           "  param w[vocab, embed] ~ normal(0.1)\n"
-          "  x = w[vocab = tokens]\n"
-          "  repeat heads { x += 1; report size = max[batch, seq, embed](x) }\n"
-          "  minimize mean[batch, seq, embed](x)\n"
+          "  minimize mean[batch, seq, embed](w[vocab = tokens])\n"
           "}\n",
-     "errors.pmodel:8:33: error[E0199]: `report` inside `repeat` and blocks: not supported by this version\n"
-     " 8 |   repeat heads { x += 1; report size = max[batch, seq, embed](x) }\n"
-     "   |                                 ^^^^\n"},
+     "errors.pmodel:4:13: error[E0199]: `ragged(bound=...)`: not supported by this version\n"
+     " 4 | axis slot = ragged(bound=2)\n"
+     "   |             ^^^^^^^^^^^^^^^\n"},
     {"policy",
      HEAD "model m {\n"
           "  input tokens[batch, seq] in vocab\n"

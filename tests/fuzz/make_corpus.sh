@@ -13,3 +13,6 @@ grep -q ' permute ' "$2/hands.txt"
 # Version 1.0 with two bytes of length, version 2.0 with four.
 printf '\x93NUMPY\x01\x00\x3c\x00%-59s\n%24s' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}" "" > "$2/f4.npy"
 printf '\x93NUMPY\x02\x00\x3c\x00\x00\x00%-59s\n%16s' "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }" "" > "$2/i8.npy"
+printf 'mesh data=2\nshard batch -> data\naccumulate(micro=2)\n' > "$2/micro.pplan"
+"$PMODEL" compile "$1/deepseek_moe_tiny.pmodel" --plan "$2/micro.pplan" "${small[@]}" -o "$2/micro.prun" --dump-to "$2/micro" > "$2/log"
+cp "$2"/micro/*-frontend.pir "$2/micro.pir"
