@@ -1,6 +1,7 @@
 // partition: turns the placed graph into one device's program (stage LOCAL).
 //
-// 0. Terms of long scalar sums that are partial alike are brought together (regroup.c).
+// 0. Lookups and scatters whose rows and positions are split alike become exchanges of rows (exchange.c); terms of long
+//    scalar sums that are partial alike are brought together (regroup.c).
 // 1. exec_choose.c settles, per node, which mesh axes split each of its factors.
 // 2. partial_cut.c decides which values stay partial sums and where they are reduced.
 // 3. This file rebuilds every function, callees before the call that uses them: each operand is brought from what it
@@ -13,6 +14,7 @@
 
 #include "base/assert.h"
 #include "ir/build.h"
+#include "passes/exchange.h"
 #include "passes/partial_cut.h"
 #include "passes/passes.h"
 #include "passes/regroup.h"
@@ -159,6 +161,16 @@ static bool cast_stored(Rebuild *r, const PmNode *n) {
   return true;
 }
 
+// The node's attributes with the ranks among which it works: those that count one after the other, or exchange rows.
+static PmAttr group_of(const PmModule *m, const PmNode *n, const PmExec *e, uint32_t carried) {
+  PmAttr a = n->attr;
+  for (int32_t i = 0; i < e->factors.n; i++)
+    for (int32_t k = 0; e->factors.items[i].counted && k < e->split[i].n; k++) a.mesh[a.n_mesh++] = e->split[i].mesh[k];
+  for (int32_t mesh = 0; mesh < m->n_mesh; mesh++)
+    if ((e->crosses & ~carried) >> mesh & 1) a.mesh[a.n_mesh++] = (uint8_t)mesh;
+  return a;
+}
+
 static void rebuild_node(Rebuild *r, const PmNode *n) {
   if (cast_stored(r, n)) return;
   PmExec e = pm_exec_choose(&r->p->scratch, r->p->m, &r->old, n);
@@ -180,7 +192,8 @@ static void rebuild_node(Rebuild *r, const PmNode *n) {
     if (e.factors.items[k].out_dim[0] >= 0) given.dims[e.factors.items[k].out_dim[0]].split = e.split[k];
   for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
     if (carried >> mesh & 1) pm_type_cut_mesh(&given, mesh);
-  define(r, n->out, pm_b_node(&r->b, n->op, &n->attr, in, n->n_in, &given));
+  PmAttr attr = group_of(r->p->m, n, &e, carried);
+  define(r, n->out, pm_b_node(&r->b, n->op, &attr, in, n->n_in, &given));
 }
 
 // The type in which a value crosses a call on the callee's side.
@@ -314,6 +327,7 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Partition p = {.m = m};
   pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_exchange_form(&p.scratch, m);
   p.tree = pm_tree_build(&p.scratch, m);
   pm_regroup_sums(&p.scratch, m, &p.tree);
   flow_stored(&p);

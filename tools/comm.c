@@ -76,6 +76,9 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   const PmType *in = &f->values[n->in[0]].type, *out = &f->values[n->out].type;
   int64_t n_in = pm_type_local_elements(m, in), n_out = pm_type_local_elements(m, out);
   r->elements = n_in > n_out ? n_in : n_out;
+  // Of an exchange the rows of all positions: no more than these can leave a rank.
+  if (n->op == PM_OP_gather_rows) r->elements = n_out;
+  if (n->op == PM_OP_scatter_rows) r->elements = pm_type_local_elements(m, &f->values[n->in[1]].type);
   r->bytes = r->elements * pm_dtype_bytes((PmDtype)out->dtype);
   r->runs = runs;
   r->type = type_text(c->arena, m, out);
@@ -126,7 +129,9 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
                                                  [PM_COLL_ALL_GATHER] = "all_gather",
                                                  [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
                                                  [PM_COLL_ALL_TO_ALL] = "all_to_all",
-                                                 [PM_COLL_PERMUTE] = "permute"};
+                                                 [PM_COLL_PERMUTE] = "permute",
+                                                 [PM_COLL_GATHER_ROWS] = "gather_rows",
+                                                 [PM_COLL_SCATTER_ROWS] = "scatter_rows"};
   const PmColl *coll = step->u.coll;
   bool reduces = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_REDUCE_SCATTER;
   PmCommRow r = {.op = ops[coll->kind],
@@ -140,6 +145,7 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
     r.group *= p->mesh_size[coll->mesh[i]];
   }
   r.elements = coll->kind == PM_COLL_ALL_REDUCE ? coll->count : coll->count * r.group;
+  if (coll->rows) r.elements = coll->count * coll->rows->width;
   r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
   if (step->loc >= 0) {
     const PmProgLoc *loc = &p->locs[step->loc];
