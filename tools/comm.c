@@ -88,12 +88,27 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   r->loc = pm_loc_text(c->arena, loc->path, loc->line, loc->col);
 }
 
+// The counts that ranks exchange to give out slots.
+static void add_counts(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *n, const char *within, int64_t runs) {
+  PmNode counts = *n;
+  counts.op = PM_OP_all_gather;
+  add_node(c, m, f, &counts, within, runs);
+  PmCommRow *r = &c->rows[c->n_rows - 1];
+  const int64_t experts = pm_axis_size(m, n->attr.axes[0]);
+  r->elements = r->group * experts;
+  r->bytes = r->elements * pm_dtype_bytes(PM_I32);
+  r->type = pm_arena_printf(c->arena, "i32[%lld, %s:%lld]", (long long)r->group, m->axes[n->attr.axes[0]].name,
+                            (long long)experts);
+}
+
 static void add_nodes(PmComm *c, const PmModule *m, PmFnId fn, const char *within, int64_t runs) {
   const PmFn *f = pm_fn(m, fn);
   for (int32_t i = 0; i < f->n_nodes; i++) {
     const PmNode *n = &f->nodes[i];
     if (pm_op_flags(n->op) & PM_F_COMM) {
       add_node(c, m, f, n, within, runs);
+    } else if (n->op == PM_OP_slot_of && n->attr.n_mesh) {
+      add_counts(c, m, f, n, within, runs);
     } else if (pm_op_flags(n->op) & PM_F_CALL) {
       const PmFn *callee = pm_fn(m, n->attr.callee);
       if (callee->kind != PM_FN_COMPOSITE) continue;
