@@ -95,7 +95,7 @@ static void emit_slots(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_SLOTS, slots->counting ? 2 : n->n_in + 2);
   s->slots = slots;
   s->loc = n->loc;
-  s->op = slots->counting ? "count" : "slot_of";
+  s->op = axes_text(cg, slots->counting ? "count" : "slot_of", n);
   s->bytes = (double)(idx.bytes + dst.bytes);
   s->refs[0] = idx;
   s->refs[1] = dst;
