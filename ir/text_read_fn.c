@@ -218,7 +218,7 @@ static bool read_bracket(PmReader *r, uint32_t fields, PmAttr *a) {
   if ((fields & PM_A_INDEX) && (!pm_lex_expect(x, '=') || !pm_lex_i64(x, INT64_MIN, INT64_MAX, &a->index))) {
     return false;
   }
-  bool group = (fields & PM_A_MESH) || ((fields & PM_A_GROUP) && x->tok == '/');
+  bool group = (fields & PM_A_MESH) || ((fields & PM_A_GROUP) && pm_lex_is(x, '/'));
   if (group && !read_mesh_list(r, a)) return false;
   return pm_lex_expect(x, ']');
 }
