@@ -130,7 +130,8 @@ static void add_rest(const PmNode *n, const PmCgValue *idx, const PmCgValue *res
   }
 }
 
-PmCgId pm_cg_lower_rows(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId src, PmCgId idx, const PmCgValue *result) {
+PmCgId pm_cg_lower_rows(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId src, PmCgId idx,
+                        const PmCgValue *result) {
   const bool gathers = n->op == PM_OP_gather_rows;
   const PmType *table = &lw->fn->values[gathers ? n->in[0] : n->out].type;
   const PmCgValue at = lw->r->values[idx];

@@ -149,8 +149,7 @@ PmCgId pm_cg_lower_slot_of(PmCgLower *lw, const PmNode *n, const PmCgNode *like,
   PmCgNode counting = *like;
   counting.n_to = 0;
   memset(counting.to, 0, sizeof counting.to);
-  const PmCgValue counts = {
-      .dtype = PM_K_I32, .rank = 1, .dims = {{from, pm_axis_size(m, from)}}, .def = PM_NONE};
+  const PmCgValue counts = {.dtype = PM_K_I32, .rank = 1, .dims = {{from, pm_axis_size(m, from)}}, .def = PM_NONE};
   number.n_mesh = n->attr.n_mesh;
   memcpy(number.mesh, n->attr.mesh, sizeof n->attr.mesh);
   in[1] = pm_cg_gather_members(lw, &number, pm_cg_node(lw->cg, lw->r, &counting, &idx, 1, &counts));

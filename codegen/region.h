@@ -35,7 +35,7 @@ typedef struct PmCgRegion PmCgRegion;
 //   pos, slice       offset is added to the local index; index, scatter_add: it is subtracted from the indices
 //   all_gather, ...  the operand and the result are contiguous, exactly as PmColl has them
 //   gather_rows, scatter_rows: operands (source, indices)
-//   slot_of          operands (indices) or, where the group's ranks count one after the other, (indices, counts of all);
+//   slot_of          operands (indices), and the counts of all where the ranks of a group count one after the other;
 //                    index: bounded. Without `to`: the counts of this rank
 // The numbering of a `random` node's elements: turn_stride . turns + stride . (local index + offset).
 typedef struct PmCgDraw {
@@ -61,8 +61,8 @@ typedef struct PmCgNode {
   PmCgRegion *body;
   int32_t n_carry, n_inv;
   bool reverse;
-  int32_t loc;         // of PmCg.locs, or -1
-  const char *origin;  // composite that it comes from, or NULL
+  int32_t loc;           // of PmCg.locs, or -1
+  const char *origin;    // composite that it comes from, or NULL
   const PmCgDraw *draw;  // random
   const PmRows *rows;    // of an exchange; its idx and width still open
 } PmCgNode;
@@ -88,7 +88,14 @@ typedef struct PmCgRef {
   int64_t offset, bytes;
 } PmCgRef;
 
-typedef enum PmCgItemKind { PM_CG_KERNEL, PM_CG_DOT, PM_CG_COLL, PM_CG_REPEAT, PM_CG_SCATTER, PM_CG_SLOTS } PmCgItemKind;
+typedef enum PmCgItemKind {
+  PM_CG_KERNEL,
+  PM_CG_DOT,
+  PM_CG_COLL,
+  PM_CG_REPEAT,
+  PM_CG_SCATTER,
+  PM_CG_SLOTS
+} PmCgItemKind;
 
 // One unit of the schedule. A kernel works on the space of its axes: outer (O) and looped (R).
 typedef struct PmCgItem {
@@ -119,8 +126,8 @@ typedef struct PmCgStep {
   int32_t loc;
   const char *op;
   double flops, bytes;
-  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows; slots: idx, dst, and unless it is
-  // counting work, and counts if ranks have counted; repeat: its operands, then its results
+  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows; slots: idx, dst, and unless it
+  // is counting work, and counts if ranks have counted; repeat: its operands, then its results
   int32_t n_refs;
   PmCgRef *refs;
   bool *writes;    // of each ref

@@ -5,7 +5,7 @@
 typedef struct Form {
   PmArena *arena;
   PmModule *m;
-  bool *slots;    // by axis: made by a slot_of, whose indices name each row once
+  bool *slots;  // by axis: made by a slot_of, whose indices name each row once
   PmFn *f;
   int32_t *uses;  // by value
 } Form;

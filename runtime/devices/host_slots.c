@@ -30,11 +30,12 @@ static PmStatus *overflow(const PmProgram *p, const PmStep *step, int64_t expert
   const double all = (double)(s->count * pm_program_group(p, s->mesh, s->n_mesh));
   int64_t nth, n;
   find_layer(p, step, &nth, &n);
-  return PM_STATUS(PM_ERR_LIMIT,
-                   "%s:%d:%d: %s: in layer %lld of %lld element %lld is chosen %lld times, but the bound leaves it %lld "
-                   "slots; nothing was dropped. `ragged(bound=%.3g)` would hold them, `ragged` holds any number",
-                   loc->path, loc->line, loc->col, step->op, (long long)nth, (long long)n, (long long)expert,
-                   (long long)need, (long long)s->slots, 1.0005 * (double)need * (double)s->experts / all + 0.005);
+  return PM_STATUS(
+      PM_ERR_LIMIT,
+      "%s:%d:%d: %s: in layer %lld of %lld element %lld is chosen %lld times, but the bound leaves it %lld "
+      "slots; nothing was dropped. `ragged(bound=%.3g)` would hold them, `ragged` holds any number",
+      loc->path, loc->line, loc->col, step->op, (long long)nth, (long long)n, (long long)expert, (long long)need,
+      (long long)s->slots, 1.0005 * (double)need * (double)s->experts / all + 0.005);
 }
 
 // Every rank sees the same counts, so all stop at this step or none does.

@@ -101,7 +101,11 @@ static const Case cases[] = {
      {MOE_SMALL},
      {"batch -> dp + data", ROUTER_WHOLE, "param expert -> data", "act slot -> dp"}},
     {"mixtral_tiny", "data=2,dp=2", 0, {MOE_SMALL}, {"batch -> data + dp", ROUTER_WHOLE, "param expert -> data"}},
-    {"mixtral_tiny", "data=2,ep=2", 0, {MOE_SMALL}, {"batch -> data", "act seq -> ep", ROUTER_WHOLE, "param expert -> ep"}},
+    {"mixtral_tiny",
+     "data=2,ep=2",
+     0,
+     {MOE_SMALL},
+     {"batch -> data", "act seq -> ep", ROUTER_WHOLE, "param expert -> ep"}},
     {"deepseek_moe_tiny", "data=8", 0, {MOE_SMALL, "axis.batch=8", "axis.moeff=4"}, {EXPERTS("data")}},
     {"deepseek_moe_tiny", "data=4", 0, {MOE_SMALL, "axis.moeff=4", "axis.slot=ragged"}, {EXPERTS("data")}},
     {"deepseek_moe_tiny",
@@ -256,8 +260,8 @@ static void test_zero_counts(void **state) {
   }
 }
 
-// Experts on `data`: two exchanges of rows a layer forward, and the two sums of the balance; two exchanges backward. The
-// counts that come first are part of slot_of.
+// Experts on `data`: two exchanges of rows a layer forward, and the two sums of the balance; two exchanges backward.
+// The counts that come first are part of slot_of.
 static void test_expert_parallel_counts(void **state) {
   (void)state;
   static const char *const slots[] = {"axis.slot=ragged", "axis.slot=6", "axis.slot=ragged(bound=2)"};

@@ -30,7 +30,8 @@ typedef struct World {
   void (*body)(struct World *w, int64_t rank);
   PmStatus *statuses[MAX_RANKS];
   char *src[MAX_RANKS], *dst[MAX_RANKS];
-  int64_t stalled;  // rank that never comes, -1: none
+  int32_t *idx[MAX_RANKS];  // of collectives that have rows
+  int64_t stalled;          // rank that never comes, -1: none
   _Atomic int32_t n_warnings, n_failures;
 } World;
 
@@ -83,6 +84,7 @@ static void world_run(World *w, void (*body)(World *w, int64_t rank)) {
 static PmStatus *run_step(World *w, int64_t rank, int32_t step, char *src, char *dst) {
   const PmStep *s = &w->p->entries[PM_ENTRY_STEP].steps[step];
   PmCommCall call = {.coll = s->u.coll, .src = src, .dst = dst, .op = s->op, .loc = &w->p->locs[0], .step = 41};
+  if (s->u.coll->rows) call.idx = w->idx[rank];
   return w->comms[rank]->vtbl->run(w->comms[rank], &call);
 }
 
@@ -425,12 +427,105 @@ static void ranks_that_disagree(void **state) {
   drop_faulty_world(&w);
 }
 
+// ---- rows ----------------------------------------------------------------------------------------------------------
+enum { ROWS_COUNT = 23, ROWS_WIDTH = 5, ROWS_MAJOR = 2, ROWS_MINOR = 3 };
+
+// Rows split over the mesh axes of `mesh`: the first on the major axis, others on the minor one.
+static PmColl *add_rows(PmProgram *p, PmCollKind kind, PmKDtype dtype, uint32_t mesh) {
+  PmColl *c = add_coll(p, kind, dtype, 0, ROWS_COUNT, mesh);
+  c->rows = PM_NEW(p->arena, PmRows);
+  *c->rows = (PmRows){.width = ROWS_WIDTH, .n_dims = 2};
+  PmRowDim *d = c->rows->dims;
+  d[0] = (PmRowDim){.size = ROWS_MAJOR, .local = ROWS_MAJOR};
+  d[1] = (PmRowDim){.size = ROWS_MINOR, .local = ROWS_MINOR};
+  for (int32_t i = c->n_mesh - 1; i >= 0; i--) {
+    PmRowDim *at = &d[i > 0];
+    at->first.stride[c->mesh[i]] = at->size;
+    at->size *= p->mesh_size[c->mesh[i]];
+  }
+  return c;
+}
+
+// The row of a rank's part that an index names, by the definition; -1: none.
+static int64_t named_row(const PmProgram *p, const PmColl *c, int64_t rank, int64_t index) {
+  const PmRowDim *d = c->rows->dims;
+  for (int64_t major = 0; major < d[0].local; major++) {
+    for (int64_t minor = 0; minor < d[1].local; minor++) {
+      const int64_t global =
+          (pm_coord_term(p, &d[0].first, rank) + major) * d[1].size + pm_coord_term(p, &d[1].first, rank) + minor;
+      if (global == index) return major * d[1].local + minor;
+    }
+  }
+  return -1;
+}
+
+static void want_rows(World *w, const PmColl *c, int64_t rank, char *want) {
+  const int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype) * ROWS_WIDTH;
+  int64_t members[MAX_RANKS] = {0};
+  int32_t me = 0, n = members_of(w->p, c, rank, members, &me);
+  for (int32_t m = 0; m < n; m++) {
+    for (int64_t i = 0; i < ROWS_COUNT; i++) {
+      if (c->kind == PM_COLL_GATHER_ROWS) {
+        const int64_t row = named_row(w->p, c, members[m], w->idx[rank][i]);
+        if (row >= 0) memcpy(want + i * size, w->src[members[m]] + row * size, (size_t)size);
+      } else {
+        const int64_t row = named_row(w->p, c, rank, w->idx[members[m]][i]);
+        if (row >= 0) memcpy(want + row * size, w->src[members[m]] + i * size, (size_t)size);
+      }
+    }
+  }
+}
+
+// Indices are of any kind: rows of every member, several for one row, and numbers that name none, far outside.
+static void rows_go_where_positions_point(void **state) {
+  (void)state;
+  static const PmCollKind row_kinds[] = {PM_COLL_GATHER_ROWS, PM_COLL_SCATTER_ROWS};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    for (uint32_t i = 0; i < 2 * PM_K_DTYPE_COUNT * 8; i++) {
+      World w;
+      world_init(&w, &kinds[k], 2, 2, 2);
+      const PmColl *c = add_rows(w.p, row_kinds[i % 2], (PmKDtype)(i / 2 % PM_K_DTYPE_COUNT), i / 2 / PM_K_DTYPE_COUNT);
+      const int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype);
+      const int64_t rows = c->rows->dims[0].size * c->rows->dims[1].size, room = (ROWS_COUNT + 1) * ROWS_WIDTH * 8;
+      const int64_t held =
+          c->kind == PM_COLL_GATHER_ROWS ? ROWS_COUNT : c->rows->dims[0].local * c->rows->dims[1].local;
+      for (int64_t r = 0; r < MAX_RANKS; r++) {
+        w.src[r] = malloc((size_t)room);
+        w.dst[r] = malloc((size_t)room);
+        w.idx[r] = malloc(ROWS_COUNT * sizeof(int32_t));
+        memset(w.dst[r], 0xff, (size_t)room);
+        for (int64_t e = 0; e < room / 8; e++) put((PmKDtype)c->dtype, w.src[r], e, value_at(r, e));
+        for (int64_t e = 0; e < ROWS_COUNT; e++) w.idx[r][e] = (int32_t)((r * 5 + e * 7) % (rows + 1)) - 1;
+        w.idx[r][1] = INT32_MAX;
+        w.idx[r][2] = INT32_MIN;
+        w.idx[r][3] = (int32_t)rows;
+      }
+      world_open(&w);
+      world_run(&w, run_all_steps);
+      for (int64_t r = 0; r < MAX_RANKS; r++) {
+        assert_null(w.statuses[r]);
+        char *want = calloc(1, (size_t)room);
+        want_rows(&w, c, r, want);
+        assert_memory_equal(w.dst[r], want, (size_t)(held * ROWS_WIDTH * size));
+        assert_int_equal((unsigned char)w.dst[r][held * ROWS_WIDTH * size], 0xff);
+        free(want);
+      }
+      for (int64_t r = 0; r < MAX_RANKS; r++) {
+        free(w.src[r]);
+        free(w.dst[r]);
+        free(w.idx[r]);
+      }
+      world_deinit(&w);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kind_dtype_and_group), cmocka_unit_test(odd_meshes),
       cmocka_unit_test(groups_partition_the_mesh),  cmocka_unit_test(concurrent_groups),
       cmocka_unit_test(a_rank_that_never_comes),    cmocka_unit_test(a_rank_that_fails),
-      cmocka_unit_test(ranks_that_disagree),
+      cmocka_unit_test(ranks_that_disagree),        cmocka_unit_test(rows_go_where_positions_point),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
