@@ -24,10 +24,9 @@ static void find_layer(const PmProgram *p, const PmStep *s, int64_t *out_nth, in
   }
 }
 
-static PmStatus *overflow(const PmProgram *p, const PmStep *step, int64_t expert, int64_t need) {
+static PmStatus *overflow(const PmProgram *p, const PmStep *step, int64_t expert, int64_t need, int64_t all) {
   const PmSlots *s = step->u.slots;
   const PmProgLoc none = {"?", 0, 0}, *loc = step->loc >= 0 ? &p->locs[step->loc] : &none;
-  const double all = (double)(s->count * pm_program_group(p, s->mesh, s->n_mesh));
   int64_t nth, n;
   find_layer(p, step, &nth, &n);
   return PM_STATUS(
@@ -35,22 +34,23 @@ static PmStatus *overflow(const PmProgram *p, const PmStep *step, int64_t expert
       "%s:%d:%d: %s: in layer %lld of %lld element %lld is chosen %lld times, but the bound leaves it %lld "
       "slots; nothing was dropped. `ragged(bound=%.3g)` would hold them, `ragged` holds any number",
       loc->path, loc->line, loc->col, step->op, (long long)nth, (long long)n, (long long)expert, (long long)need,
-      (long long)s->slots, 1.0005 * (double)need * (double)s->experts / all + 0.005);
+      (long long)s->slots, 1.0005 * (double)need * (double)s->experts / (double)all + 0.005);
 }
 
 // Every rank sees the same counts, so all stop at this step or none does.
 static PmStatus *check_bound(const PmHostDevice *d, const PmStep *step, const int32_t *counts, const int32_t *taken) {
   const PmSlots *s = step->u.slots;
   const int64_t group = pm_program_group(d->p, s->mesh, s->n_mesh);
-  int64_t most = 0, expert = 0;
+  int64_t most = 0, expert = 0, all = 0;
   for (int64_t e = 0; e < s->experts; e++) {
     int64_t need = s->n_mesh ? 0 : taken[e];
     for (int64_t g = 0; s->n_mesh && g < group; g++) need += counts[g * s->experts + e];
+    all += need;
     if (need <= most) continue;
     most = need;
     expert = e;
   }
-  return most > s->slots ? overflow(d->p, step, expert, most) : NULL;
+  return most > s->slots ? overflow(d->p, step, expert, most, all) : NULL;
 }
 
 PmStatus *pm_host_slots(PmDevice *device, const PmStep *step) {
