@@ -5,12 +5,12 @@
 typedef struct Form {
   PmArena *arena;
   PmModule *m;
-  bool *slots;  // by axis: made by a slot_of, whose indices name each row once
+  bool *slots;  // by axis: pm_slot_axes
   PmFn *f;
   int32_t *uses;  // by value
 } Form;
 
-static bool *slot_axes(PmArena *arena, const PmModule *m) {
+bool *pm_slot_axes(PmArena *arena, const PmModule *m) {
   bool *slots = PM_NEW_N(arena, bool, m->n_axes + 1);
   for (int32_t i = 0; i < m->n_fns; i++)
     for (int32_t k = 0; k < m->fns[i].n_nodes; k++)
@@ -110,7 +110,7 @@ static void drop_unused(Form *x) {
 }
 
 void pm_exchange_form(PmArena *scratch, PmModule *m) {
-  Form x = {.arena = scratch, .m = m, .slots = slot_axes(scratch, m)};
+  Form x = {.arena = scratch, .m = m, .slots = pm_slot_axes(scratch, m)};
   for (int32_t i = 0; i < m->n_fns; i++) {
     if (m->fns[i].dead) continue;
     x.f = &m->fns[i];

@@ -93,13 +93,13 @@ static const Case cases[] = {
      {MOE_SMALL},
      {EXPERTS("data"), "kvheads, ff, vocab -> tensor", "act seq, slot -> tensor"}},
     {"mixtral_tiny", "tensor=2,data=2", 0, {MOE_SMALL, "axis.slot=6"}, {EXPERTS("data"), "act seq, slot -> tensor"}},
-    {"mixtral_tiny", "data=2", 0, {MOE_SMALL}, {"batch -> data", "act slot -> data"}},
+    {"mixtral_tiny", "data=2", 0, {MOE_SMALL}, {"act slot -> none", "batch -> data"}},
     {"mixtral_tiny", "dp=2,data=2", 1, {MOE_SMALL}, {"batch -> dp + data", ROUTER_WHOLE, "param expert -> data"}},
     {"mixtral_tiny",
      "dp=2,data=2",
      1,
      {MOE_SMALL},
-     {"batch -> dp + data", ROUTER_WHOLE, "param expert -> data", "act slot -> dp"}},
+     {"act slot -> none", "batch -> dp + data", ROUTER_WHOLE, "param expert -> data"}},
     {"mixtral_tiny", "data=2,dp=2", 0, {MOE_SMALL}, {"batch -> data + dp", ROUTER_WHOLE, "param expert -> data"}},
     {"mixtral_tiny",
      "data=2,ep=2",
@@ -281,15 +281,53 @@ static void test_expert_parallel_counts(void **state) {
   }
 }
 
+// Without rules for experts or slots each rank takes its part of the slots of every expert; with them split over fewer
+// ranks than tokens are, its part of its experts' slots. A rule that closes the slots leaves them whole.
+static void test_slots_follow_tokens(void **state) {
+  (void)state;
+  static const struct {
+    Case c;
+    const char *type;
+  } rows[] = {
+      {{"mixtral_tiny", "data=2", 0, {NULL}, {"batch -> data"}}, "f32[expert:4, slot:256/data, embed:64]"},
+      {{"mixtral_tiny", "dp=2,ep=2", 0, {NULL}, {"batch -> dp + ep", ROUTER_WHOLE, "param expert -> ep"}},
+       "f32[expert:4/ep, slot:256/dp, embed:64]"},
+      {{"mixtral_tiny", "data=2,tensor=2", 0, {NULL}, {EXPERTS("data"), "ff -> tensor", "act seq -> tensor"}},
+       "f32[expert:4/data, slot:256/tensor, embed:64]"},
+      {{"mixtral_tiny", "data=2", 0, {NULL}, {EXPERTS("data")}}, "f32[expert:4/data, slot:256, embed:64]"},
+      {{"mixtral_tiny", "data=2", 0, {"axis.slot=33"}, {"batch -> data"}}, "f32[expert:4, slot:33, embed:64]"},
+      {{"mixtral_tiny", "data=2", 0, {NULL}, {"act slot -> none", "batch -> data"}},
+       "f32[expert:4, slot:256, embed:64]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    Plan p;
+    PmBuf text;
+    plan_init(&p, "");
+    pm_buf_init(&text);
+    PmModule *m = compile(&p, &rows[i].c, true);
+    const PmFn *f = pm_fn(m, pm_module_find_fn(m, "mixtral_tiny.layer.fwd"));
+    int32_t found = 0;
+    for (int32_t k = 0; k < f->n_nodes; k++) {
+      const PmType *t = &f->values[f->nodes[k].out].type;
+      const bool one = f->values[f->nodes[k].out].name && strcmp(f->values[f->nodes[k].out].name, "layer.ffn.h") == 0;
+      if (!one || t->n_partial || f->nodes[k].op == PM_OP_all_gather || f->nodes[k].op == PM_OP_dot) continue;
+      pm_buf_clear(&text);
+      pm_type_print(m, t, &text);
+      assert_string_equal(pm_buf_str(&text), rows[i].type);
+      found++;
+    }
+    assert_true(found > 0);
+    pm_buf_deinit(&text);
+    plan_deinit(&p);
+  }
+}
+
 // What the sequence-parallel layer of a dense model sends is set aside: one more gather before the experts and one
 // scatter behind them; backward two gathers (of the gradient and of what was saved) and a scatter.
 static void test_expert_tensor_parallel_counts(void **state) {
   (void)state;
-  static const Case moe = {"mixtral_tiny",
-                           "data=2,tensor=2",
-                           0,
-                           {NULL},
-                           {EXPERTS("data"), "kvheads, ff -> tensor", "act seq, slot -> tensor"}};
+  static const Case moe = {
+      "mixtral_tiny", "data=2,tensor=2", 0, {NULL}, {EXPERTS("data"), "kvheads, ff -> tensor", "act seq -> tensor"}};
   Plan p;
   plan_init(&p, "");
   PmModule *m = compile(&p, &moe, true);
@@ -316,7 +354,7 @@ static void test_expert_tensor_parallel_counts(void **state) {
 
 int main(void) {
   enum { N_CASES = sizeof cases / sizeof cases[0] };
-  struct CMUnitTest tests[N_CASES + 6];
+  struct CMUnitTest tests[N_CASES + 7];
   for (size_t i = 0; i < N_CASES; i++)
     tests[i] = (struct CMUnitTest){.name = cases[i].file, .test_func = test_case, .initial_state = (void *)&cases[i]};
   tests[N_CASES] = (struct CMUnitTest)cmocka_unit_test(test_tensor_parallel_counts);
@@ -325,5 +363,6 @@ int main(void) {
   tests[N_CASES + 3] = (struct CMUnitTest)cmocka_unit_test(test_zero_counts);
   tests[N_CASES + 4] = (struct CMUnitTest)cmocka_unit_test(test_expert_parallel_counts);
   tests[N_CASES + 5] = (struct CMUnitTest)cmocka_unit_test(test_expert_tensor_parallel_counts);
+  tests[N_CASES + 6] = (struct CMUnitTest)cmocka_unit_test(test_slots_follow_tokens);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
