@@ -305,7 +305,7 @@ static void put_coll(PmIo *io, PmColl *c) {
 static void put_slots(PmIo *io, PmSlots *s) {
   put_bool(io, "counting", &s->counting);
   put_bool(io, "bounded", &s->bounded);
-  put_mesh_list(io, s->mesh, &s->n_mesh);
+  put_mesh_list(io, "mesh", s->mesh, &s->n_mesh);
   put_i64(io, "count", &s->count, 0);
   put_i64(io, "experts", &s->experts, 0);
   put_i64(io, "slots", &s->slots, 0);

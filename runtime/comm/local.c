@@ -20,7 +20,6 @@ typedef struct World World;
 
 typedef struct Slot {
   _Alignas(64) PmCommCall call;
-  PmRowPart part;  // of the table of a call that has rows
   PmWord arrivals;
 } Slot;
 
@@ -250,27 +249,26 @@ static void permute(const PmProgram *p, const Group *g, int32_t me, const PmColl
 }
 
 static void gather_rows(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
-  (void)p;
   const PmCommCall *own = &g->slots[me].call;
   memset(own->dst, 0, (size_t)pm_coll_bytes(c));
   for (int32_t i = 0; i < g->n; i++) {
-    pm_rows_take(&g->slots[i].part, c->count, own->idx, g->slots[i].call.src, own->dst);
+    const PmRowPart part = pm_row_part(p, c, g->ranks[i]);
+    pm_rows_take(&part, c->count, own->idx, g->slots[i].call.src, own->dst);
   }
 }
 
 static void scatter_rows(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
-  (void)p;
-  const PmRowPart *part = &g->slots[me].part;
+  const PmRowPart part = pm_row_part(p, c, g->ranks[me]);
   char *dst = g->slots[me].call.dst;
-  memset(dst, 0, (size_t)part->bytes);
-  for (int32_t i = 0; i < g->n; i++) pm_rows_put(part, c->count, g->slots[i].call.idx, g->slots[i].call.src, dst);
+  memset(dst, 0, (size_t)part.bytes);
+  for (int32_t i = 0; i < g->n; i++) pm_rows_put(&part, c->count, g->slots[i].call.idx, g->slots[i].call.src, dst);
 }
 
 typedef void CollFn(const PmProgram *p, const Group *g, int32_t me, const PmColl *c);
 static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,
-    [PM_COLL_GATHER_ROWS] = gather_rows, [PM_COLL_SCATTER_ROWS] = scatter_rows,
+    [PM_COLL_ALL_REDUCE] = all_reduce,     [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
+    [PM_COLL_ALL_TO_ALL] = all_to_all,     [PM_COLL_PERMUTE] = permute,       [PM_COLL_GATHER_ROWS] = gather_rows,
+    [PM_COLL_SCATTER_ROWS] = scatter_rows,
 };
 
 static bool same_call(const PmCommCall *a, const PmCommCall *b) {
@@ -310,7 +308,6 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   Group *g = &family->groups[family->group_of[comm->rank]];
   int32_t me = family->member_of[comm->rank];
   g->slots[me].call = *call;
-  if (call->coll->rows) g->slots[me].part = pm_row_part(w->p, call->coll, comm->rank);
   PM_TRY(meet(w, g, me));
   PM_TRY(check_agreement(w, g, me));
   if (g->n > 1 || call->src != call->dst) coll_fns[call->coll->kind](w->p, g, me, call->coll);
