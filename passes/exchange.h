@@ -11,6 +11,7 @@ bool *pm_slot_axes(PmArena *arena, const PmModule *m);
 // slots, with the `merge` of its rows before it, into a gather_rows, where both the rows and the positions are split
 // over a mesh axis of more than one rank: then only the rows that are chosen move, at most one for each position, where
 // otherwise all positions' rows would be gathered, or results for all positions reduced.
+// Values keep their ids, nodes do not keep their places.
 void pm_exchange_form(PmArena *scratch, PmModule *m);
 
 #endif

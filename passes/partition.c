@@ -1,7 +1,6 @@
 // partition: turns the placed graph into one device's program (stage LOCAL).
 //
-// 0. Lookups and scatters whose rows and positions are split alike become exchanges of rows (exchange.c); terms of long
-//    scalar sums that are partial alike are brought together (regroup.c).
+// 0. Terms of long scalar sums that are partial alike are brought together (regroup.c).
 // 1. exec_choose.c settles, per node, which mesh axes split each of its factors.
 // 2. partial_cut.c decides which values stay partial sums and where they are reduced.
 // 3. This file rebuilds every function, callees before the call that uses them: each operand is brought from what it
@@ -14,7 +13,6 @@
 
 #include "base/assert.h"
 #include "ir/build.h"
-#include "passes/exchange.h"
 #include "passes/partial_cut.h"
 #include "passes/passes.h"
 #include "passes/regroup.h"
@@ -327,7 +325,6 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Partition p = {.m = m};
   pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
-  pm_exchange_form(&p.scratch, m);
   p.tree = pm_tree_build(&p.scratch, m);
   pm_regroup_sums(&p.scratch, m, &p.tree);
   flow_stored(&p);

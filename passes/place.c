@@ -11,6 +11,7 @@
 // 4. Slots of a dispatch or combine that are still open are split as its tokens are, by the mesh axes that the experts
 //    leave, and that is propagated like a rule: else the ranks that share an expert would all compute all of its slots.
 // 5. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
+// 6. Lookups and scatters whose rows and positions are split alike become exchanges of rows (exchange.c).
 #include <string.h>
 
 #include "base/assert.h"
@@ -343,6 +344,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
       propagate(&p);
     }
     write_types(&p);
+    pm_exchange_form(&p.scratch, m);
     pm_place_warn(m, &p.tree, p.slots, p.update_fn, ctx->diags);
     m->stage = PM_STAGE_PLACED;
   }

@@ -1,6 +1,7 @@
 # make_corpus.sh EXAMPLES OUT: graphs and run plans of small models, and two arrays.
 set -euo pipefail
 small=(--set batch=4 --set seq=4)
+rm -f "$2"/*-partition.pir
 "$PMODEL" compile "$1/mlp.pmodel" -o "$2/mlp.prun" > "$2/log"
 "$PMODEL" compile "$1/mlp.pmodel" --text -o "$2/mlp.txt" > "$2/log"
 "$PMODEL" compile "$1/llama_tiny.pmodel" --plan tp2 "${small[@]}" -o "$2/llama.prun" --dump-to "$2" > "$2/log"

@@ -275,7 +275,7 @@ static void a_bound_is_kept(void **state) {
     assert_string_equal(
         pm_status_message(st),
         "fixture.pmodel:3:5: slot_of[expert]: in layer 1 of 1 element 5 is chosen 3 times, but the bound "
-        "leaves it 2 slots; nothing was dropped. `ragged(bound=0.755)` would hold them, `ragged` holds "
+        "leaves it 2 slots; nothing was dropped. `ragged(bound=1.42)` would hold them, `ragged` holds "
         "any number");
     pm_status_drop(st);
   }
