@@ -210,6 +210,19 @@ static PmStep make_step(Assemble *a, const PmCgPlan *plan, const PmCgLine *line)
       *out.u.coll = *s->coll;
       out.u.coll->src = range(plan, line->at[0], s->refs[0].bytes);
       out.u.coll->dst = range(plan, line->at[1], s->refs[1].bytes);
+      if (!s->coll->rows) break;
+      out.u.coll->rows = PM_NEW(arena, PmRows);
+      *out.u.coll->rows = *s->coll->rows;
+      out.u.coll->rows->idx = range(plan, line->at[2], s->refs[2].bytes);
+      break;
+    case PM_CG_STEP_SLOTS:
+      out.kind = PM_STEP_SLOTS;
+      out.u.slots = PM_NEW(arena, PmSlots);
+      *out.u.slots = *s->slots;
+      out.u.slots->idx = range(plan, line->at[0], s->refs[0].bytes);
+      out.u.slots->dst = range(plan, line->at[1], s->refs[1].bytes);
+      if (s->n_refs > 2) out.u.slots->work = range(plan, line->at[2], s->refs[2].bytes);
+      if (s->n_refs > 3) out.u.slots->counts = range(plan, line->at[3], s->refs[3].bytes);
       break;
     case PM_CG_STEP_REPEAT:
       PM_UNREACHABLE("a repeat that was not unrolled");

@@ -37,6 +37,8 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
       [PM_OP_reduce_scatter] = PM_COLL_REDUCE_SCATTER,
       [PM_OP_all_to_all] = PM_COLL_ALL_TO_ALL,
       [PM_OP_permute] = PM_COLL_PERMUTE,
+      [PM_OP_gather_rows] = PM_COLL_GATHER_ROWS,
+      [PM_OP_scatter_rows] = PM_COLL_SCATTER_ROWS,
   };
   const PmCgValue *x = &r->values[n->in[0]], *y = &r->values[n->out];
   const PmCgRef src = whole(cg, r, n->in[0]);
@@ -61,7 +63,16 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   int64_t group = 1;
   for (int32_t i = 0; i < n->n_mesh; i++) group *= cg->m->mesh[n->mesh[i]].size;
   c->count = n->op == PM_OP_all_to_all ? in / group : in < out ? in : out;
-  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_COLL, 2);
+  PmCgRef idx = {0};
+  if (n->rows) {
+    c->rows = PM_NEW(cg->out_arena, PmRows);
+    *c->rows = *n->rows;
+    c->count = pm_cg_elements(&r->values[n->in[1]]);
+    c->rows->width = (n->op == PM_OP_gather_rows ? out : in) / c->count;
+    idx = whole(cg, r, n->in[1]);
+  }
+  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_COLL, n->rows ? 3 : 2);
+  if (n->rows) s->refs[2] = idx;
   s->coll = c;
   s->loc = n->loc;
   s->op = pm_op_name(n->op);
@@ -69,6 +80,30 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   s->refs[0] = src;
   s->refs[1] = dst;
   s->writes[1] = true;
+}
+
+static void emit_slots(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
+  const int64_t experts = pm_axis_size(cg->m, n->axes[0]);
+  const PmCgRef idx = whole(cg, r, n->in[0]), dst = whole(cg, r, n->out);
+  const PmCgRef counts = n->n_in > 1 ? whole(cg, r, n->in[1]) : (PmCgRef){0};
+  PmSlots *slots = PM_NEW(cg->out_arena, PmSlots);
+  *slots = (PmSlots){.counting = n->n_to == 0, .bounded = n->index != 0, .n_mesh = n->n_mesh, .experts = experts};
+  memcpy(slots->mesh, n->mesh, (size_t)n->n_mesh);
+  slots->count = pm_cg_elements(&r->values[n->in[0]]);
+  if (!slots->counting) slots->slots = pm_axis_size(cg->m, n->to[0]) / experts;
+  const int32_t work = slots->counting ? PM_NONE : pm_cg_buf(cg, r, PM_K_I32, experts, PM_OWN_SCRATCH, "slot counters");
+  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_SLOTS, slots->counting ? 2 : n->n_in + 2);
+  s->slots = slots;
+  s->loc = n->loc;
+  s->op = axes_text(cg, slots->counting ? "count" : "slot_of", n);
+  s->bytes = (double)(idx.bytes + dst.bytes);
+  s->refs[0] = idx;
+  s->refs[1] = dst;
+  s->writes[1] = true;
+  if (slots->counting) return;
+  s->refs[2] = (PmCgRef){work, 0, r->bufs[work].bytes};
+  s->writes[2] = true;
+  if (n->n_in > 1) s->refs[3] = counts;
 }
 
 static void emit_repeat(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
@@ -164,6 +199,9 @@ bool pm_cg_emit(PmCg *cg, PmCgRegion *r) {
         break;
       case PM_CG_COLL:
         emit_coll(cg, r, &r->nodes[k->node]);
+        break;
+      case PM_CG_SLOTS:
+        emit_slots(cg, r, &r->nodes[k->node]);
         break;
       case PM_CG_REPEAT:
         emit_repeat(cg, r, &r->nodes[k->node]);

@@ -222,6 +222,7 @@ static void own_item(PmCg *cg, PmCgRegion *r, int32_t node) {
   const PmCgItemKind kind = n->op == PM_OP_dot           ? PM_CG_DOT
                             : n->op == PM_OP_scatter_add ? PM_CG_SCATTER
                             : n->op == PM_OP_repeat      ? PM_CG_REPEAT
+                            : n->op == PM_OP_slot_of     ? PM_CG_SLOTS
                                                          : PM_CG_COLL;
   const int32_t item = add_item(cg, r, kind, node);
   for (int32_t i = 0; i < n->n_out; i++) r->info[n->out + i].home = r->info[n->out + i].ready = item;

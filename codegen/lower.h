@@ -22,6 +22,10 @@ void pm_cg_lower_node(PmCgLower *lw, const PmNode *n);
 PmCoordTerm pm_cg_offset(const PmCg *cg, const PmDim *d);
 // A collective as contiguous exchange, with the splits, transposes and merges that it needs around it.
 PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId in, const PmCgValue *result);
+// x of every member of the group of `like`, along an axis in front of x's own.
+PmCgId pm_cg_gather_members(PmCgLower *lw, const PmCgNode *like, PmCgId x);
+// gather_rows or scatter_rows of `src` by `idx`, on contiguous rows.
+PmCgId pm_cg_lower_rows(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId src, PmCgId idx, const PmCgValue *result);
 // x with its axes in the given order; x itself when they are.
 PmCgId pm_cg_transpose(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId x, const PmCgDim *dims, int32_t rank);
 

@@ -93,3 +93,58 @@ PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmC
       return exchange(&c, in, result);
   }
 }
+
+PmCgId pm_cg_gather_members(PmCgLower *lw, const PmCgNode *like, PmCgId x) {
+  Coll c = {.cg = lw->cg, .r = lw->r, .node = *like, .group = 1, .member = add_member(lw->cg)};
+  for (int32_t i = 0; i < like->n_mesh; i++) c.group *= lw->cg->m->mesh[like->mesh[i]].size;
+  c.node.op = PM_OP_all_gather;
+  c.node.index = 0;
+  const PmCgValue v = lw->r->values[x], gathered = with_member(&c, &v);
+  return exchange(&c, x, &gathered);
+}
+
+// ---- exchanges of rows ---------------------------------------------------------------------------------------------
+static bool is_row_axis(const PmNode *n, int32_t axis) {
+  for (int32_t i = 0; i < n->attr.n_axes; i++)
+    if (n->attr.axes[i] == axis) return true;
+  return false;
+}
+
+static const PmRows *rows_of(const PmCgLower *lw, const PmNode *n, const PmType *table) {
+  PmRows *rows = PM_NEW(lw->cg->arena, PmRows);
+  rows->n_dims = n->attr.n_axes;
+  for (int32_t i = 0; i < rows->n_dims; i++) {
+    const PmDim *d = &table->dims[pm_type_find(table, n->attr.axes[i])];
+    rows->dims[i].size = pm_axis_size(lw->cg->m, d->axis);
+    rows->dims[i].local = pm_dim_local(lw->cg->m, d);
+    rows->dims[i].first = pm_cg_offset(lw->cg, d);
+  }
+  return rows;
+}
+
+// `out` with the dims of `rest` behind its own, in the order of `result`, where neither is a row or a position.
+static void add_rest(const PmNode *n, const PmCgValue *idx, const PmCgValue *result, PmCgValue *out) {
+  for (int32_t i = 0; i < result->rank; i++) {
+    const PmCgDim d = result->dims[i];
+    if (!is_row_axis(n, d.axis) && pm_cg_find_axis(idx, d.axis) == PM_NONE) out->dims[out->rank++] = d;
+  }
+}
+
+PmCgId pm_cg_lower_rows(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId src, PmCgId idx,
+                        const PmCgValue *result) {
+  const bool gathers = n->op == PM_OP_gather_rows;
+  const PmType *table = &lw->fn->values[gathers ? n->in[0] : n->out].type;
+  const PmCgValue at = lw->r->values[idx];
+  PmCgValue moved = {.dtype = result->dtype, .def = PM_NONE}, rows = moved;
+  node.rows = rows_of(lw, n, table);
+  for (int32_t i = 0; i < node.rows->n_dims; i++)
+    rows.dims[rows.rank++] = (PmCgDim){n->attr.axes[i], node.rows->dims[i].local};
+  for (int32_t i = 0; i < at.rank; i++) moved.dims[moved.rank++] = at.dims[i];
+  add_rest(n, &at, result, &rows);
+  add_rest(n, &at, result, &moved);
+  const PmCgValue *from = gathers ? &rows : &moved;
+  const PmCgId in[] = {pm_cg_transpose(lw->cg, lw->r, &node, src, from->dims, from->rank), idx};
+  node.n_axes = node.n_to = 0;
+  const PmCgId out = pm_cg_node(lw->cg, lw->r, &node, in, 2, gathers ? &moved : &rows);
+  return pm_cg_transpose(lw->cg, lw->r, &node, out, result->dims, result->rank);
+}

@@ -196,7 +196,7 @@ static void emit_scatter_add(PmCgLower *lw, const PmNode *n) {
 static void emit_slot_of(PmCgLower *lw, const PmNode *n) {
   const PmCgNode c = start(lw, n);
   const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
-  lw->env[n->out] = pm_cg_lower_slot_of(lw->cg, lw->r, &c, lw->env[n->in[0]], &v);
+  lw->env[n->out] = pm_cg_lower_slot_of(lw, n, &c, lw->env[n->in[0]], &v);
 }
 
 static void emit_topk(PmCgLower *lw, const PmNode *n) {
@@ -246,6 +246,15 @@ static void emit_collective(PmCgLower *lw, const PmNode *n) {
     memcpy(c.mesh_to, p.to, (size_t)p.n);
   const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
   lw->env[n->out] = pm_cg_lower_collective(lw, n, c, lw->env[n->in[0]], &v);
+}
+
+static void emit_rows(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  const bool gathers = n->op == PM_OP_gather_rows;
+  c.n_mesh = n->attr.n_mesh;
+  memcpy(c.mesh, n->attr.mesh, sizeof c.mesh);
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  lw->env[n->out] = pm_cg_lower_rows(lw, n, c, lw->env[n->in[gathers ? 0 : 1]], lw->env[n->in[gathers ? 1 : 0]], &v);
 }
 
 void pm_cg_lower_node(PmCgLower *lw, const PmNode *n) {

@@ -5,7 +5,8 @@
 #include "codegen/lower.h"
 
 PmCgId pm_cg_lower_topk(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId x, const PmCgValue *result);
-// LIMIT in cg->status past 2^24 positions.
-PmCgId pm_cg_lower_slot_of(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId idx, const PmCgValue *result);
+// Where the first dim is split: counts of this rank, counts of all, then slots. LIMIT in cg->status past 2^31 positions
+// or slots.
+PmCgId pm_cg_lower_slot_of(PmCgLower *lw, const PmNode *n, const PmCgNode *like, PmCgId idx, const PmCgValue *result);
 
 #endif

@@ -195,7 +195,7 @@ bool pm_cg_is_view(const PmCgRegion *r, const PmCgNode *n) {
 
 bool pm_cg_has_step(const PmCgRegion *r, PmCgId v) {
   const PmCgNode *n = pm_cg_def(r, v);
-  return !n || n->op == PM_OP_dot || (pm_op_flags(n->op) & (PM_F_COMM | PM_F_CALL)) ||
+  return !n || n->op == PM_OP_dot || (pm_op_flags(n->op) & (PM_F_COMM | PM_F_CALL | PM_F_STEP)) ||
          (n->op == PM_OP_scatter_add && !pm_cg_is_onehot(r, n));
 }
 
@@ -273,7 +273,8 @@ void pm_cg_orders(PmCgRegion *r) {
   for (int32_t i = 0; i < r->n_results; i++) want_canonical(r, r->results[i]);
   for (int32_t i = r->n_nodes - 1; i >= 0; i--) {
     const PmCgNode *n = &r->nodes[i];
-    for (int32_t k = 0; k < n->n_in && (pm_op_flags(n->op) & (PM_F_COMM | PM_F_CALL)); k++) want_canonical(r, n->in[k]);
+    const bool contiguous = (pm_op_flags(n->op) & (PM_F_COMM | PM_F_CALL | PM_F_STEP)) != 0;
+    for (int32_t k = 0; k < n->n_in && contiguous; k++) want_canonical(r, n->in[k]);
   }
   set_orders(r);
   for (int32_t i = r->n_nodes - 1; i >= 0; i--) {

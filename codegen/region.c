@@ -41,7 +41,8 @@ static bool same_node(const PmCgNode *a, const PmCgNode *b) {
          memcmp(a->axes, b->axes, (size_t)a->n_axes * sizeof *a->axes) == 0 &&
          memcmp(a->to, b->to, (size_t)a->n_to * sizeof *a->to) == 0 &&
          memcmp(a->mesh, b->mesh, (size_t)a->n_mesh) == 0 && memcmp(a->mesh_to, b->mesh_to, (size_t)a->n_mesh) == 0 &&
-         memcmp(&a->offset, &b->offset, sizeof a->offset) == 0 && !a->draw == !b->draw &&
+         memcmp(&a->offset, &b->offset, sizeof a->offset) == 0 && !a->rows == !b->rows &&
+         (!a->rows || memcmp(a->rows, b->rows, sizeof *a->rows) == 0) && !a->draw == !b->draw &&
          (!a->draw || memcmp(a->draw, b->draw, sizeof *a->draw) == 0);
 }
 

@@ -34,6 +34,9 @@ typedef struct PmCgRegion PmCgRegion;
 // Attributes as PmAttr has them, with local extents; those of collectives are set apart:
 //   pos, slice       offset is added to the local index; index, scatter_add: it is subtracted from the indices
 //   all_gather, ...  the operand and the result are contiguous, exactly as PmColl has them
+//   gather_rows, scatter_rows: operands (source, indices)
+//   slot_of          operands (indices), and the counts of all where the ranks of a group count one after the other;
+//                    index: bounded. Without `to`: the counts of this rank
 // The numbering of a `random` node's elements: turn_stride . turns + stride . (local index + offset).
 typedef struct PmCgDraw {
   uint64_t key;
@@ -58,9 +61,10 @@ typedef struct PmCgNode {
   PmCgRegion *body;
   int32_t n_carry, n_inv;
   bool reverse;
-  int32_t loc;         // of PmCg.locs, or -1
-  const char *origin;  // composite that it comes from, or NULL
+  int32_t loc;           // of PmCg.locs, or -1
+  const char *origin;    // composite that it comes from, or NULL
   const PmCgDraw *draw;  // random
+  const PmRows *rows;    // of an exchange; its idx and width still open
 } PmCgNode;
 
 // Memory of a value: element index = offset + sum stride[i] * coordinate(dim i).
@@ -84,7 +88,14 @@ typedef struct PmCgRef {
   int64_t offset, bytes;
 } PmCgRef;
 
-typedef enum PmCgItemKind { PM_CG_KERNEL, PM_CG_DOT, PM_CG_COLL, PM_CG_REPEAT, PM_CG_SCATTER } PmCgItemKind;
+typedef enum PmCgItemKind {
+  PM_CG_KERNEL,
+  PM_CG_DOT,
+  PM_CG_COLL,
+  PM_CG_REPEAT,
+  PM_CG_SCATTER,
+  PM_CG_SLOTS
+} PmCgItemKind;
 
 // One unit of the schedule. A kernel works on the space of its axes: outer (O) and looped (R).
 typedef struct PmCgItem {
@@ -102,14 +113,21 @@ typedef struct PmCgItem {
   PmCgId *ext;  // values from elsewhere that it may read
 } PmCgItem;
 
-typedef enum PmCgStepKind { PM_CG_STEP_KERNEL, PM_CG_STEP_DOT, PM_CG_STEP_COLL, PM_CG_STEP_REPEAT } PmCgStepKind;
+typedef enum PmCgStepKind {
+  PM_CG_STEP_KERNEL,
+  PM_CG_STEP_DOT,
+  PM_CG_STEP_COLL,
+  PM_CG_STEP_SLOTS,
+  PM_CG_STEP_REPEAT
+} PmCgStepKind;
 
 typedef struct PmCgStep {
   PmCgStepKind kind;
   int32_t loc;
   const char *op;
   double flops, bytes;
-  // kernel: its arguments; dot: a, b, c; collective: src, dst; repeat: its operands, then its results
+  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows; slots: idx, dst, and unless it
+  // is counting work, and counts if ranks have counted; repeat: its operands, then its results
   int32_t n_refs;
   PmCgRef *refs;
   bool *writes;    // of each ref
@@ -117,6 +135,7 @@ typedef struct PmCgStep {
   PmCoordTerm *scalars;
   PmDot *dot;  // ranges still open
   PmColl *coll;
+  PmSlots *slots;
   const PmCgNode *repeat;
 } PmCgStep;
 

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "frontend/lower.h"
@@ -44,11 +45,18 @@ bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span) {
   return false;
 }
 
-void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n) {
+bool pm_lw_bounded(const PmLower *lw, PmAxisId axis) {
+  const PmRagged *r = find_ragged(lw, axis);
+  return r && r->bound > 0;
+}
+
+void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n, int64_t experts) {
   const PmSym *sym = e->kind == PM_X_NAME ? pm_scope_find(lw->scope, e->name) : NULL;
   PmRagged *r = sym && sym->kind == PM_SYM_AXIS ? find_ragged(lw, sym->axis) : NULL;
   if (!r) return;
   PmAxis *axis = &lw->m->axes[r->axis];
+  double mean = (double)n / (double)experts;
+  if (r->bound > 0 && r->bound * mean < (double)n) n = (int64_t)ceil(r->bound * mean);
   if (n < 1 || n > PM_MAX_AXIS_SIZE) {
     pm_lw_error(lw, PM_E_LIMIT, e->span, "`%s` would need more slots than an axis may have", axis->name);
     n = 1;

@@ -113,8 +113,8 @@ static PmAxisId slot_axis(PmLower *lw, const PmCall *c, PmAxisId expert, PmAxisI
   return PM_NONE;
 }
 
-static PmValueId slots_of(PmLower *lw, PmVal who, PmAxisId expert, PmAxisId merged) {
-  PmAttr a = {.n_axes = 1, .n_to = 1, .axes = {expert}, .to = {merged}};
+static PmValueId slots_of(PmLower *lw, PmVal who, PmAxisId expert, PmAxisId slot, PmAxisId merged) {
+  PmAttr a = {.n_axes = 1, .n_to = 1, .axes = {expert}, .to = {merged}, .bounded = pm_lw_bounded(lw, slot)};
   return pm_b_node(&lw->frame->b, PM_OP_slot_of, &a, &who.id, 1, NULL);
 }
 
@@ -132,7 +132,9 @@ PmVal pm_lw_dispatch(PmLower *lw, const PmCall *c) {
   // The size of a ragged axis is known only now, from the indices.
   if (!indices(lw, c, &who, &expert) || x.kind == PM_V_ERROR) return PM_ERROR_VAL;
   PmType i = *pm_val_type(lw, &who);
-  if (c->brackets && c->brackets->n == 2) pm_lw_resolve_ragged(lw, c->brackets->items[1].value, positions(lw, &i));
+  if (c->brackets && c->brackets->n == 2) {
+    pm_lw_resolve_ragged(lw, c->brackets->items[1].value, positions(lw, &i), lw->m->axes[expert].size);
+  }
   if (!bracket_axes(lw, c, 2, 0, "dispatch[expert, slot](x, i)", axes, NULL)) return PM_ERROR_VAL;
   if (axes[0] != expert) {
     pm_lw_error(lw, PM_E_INDEX, arg_span(c, 1), "%s points into `%s`, but `dispatch` is over `%s`",
@@ -164,7 +166,7 @@ PmVal pm_lw_dispatch(PmLower *lw, const PmCall *c) {
     pm_type_add(&to, rows.dims[k].axis);
   }
   PmBuilder *b = &lw->frame->b;
-  PmValueId slots = slots_of(lw, who, expert, merged);
+  PmValueId slots = slots_of(lw, who, expert, axes[1], merged);
   PmValueId h = pm_b_scatter_add(b, slots, pm_b_broadcast(b, x.id, updates), merged, to);
   return pm_val_node(pm_b_split(b, h, merged, axes, 2), false);
 }
@@ -196,5 +198,5 @@ PmVal pm_lw_combine(PmLower *lw, const PmCall *c) {
     if (pm_type_find(&flat, rows.dims[k].axis) == PM_NONE) pm_type_add(&flat, rows.dims[k].axis);
   }
   PmValueId table = pm_b_merge(b, pm_b_broadcast(b, h.id, flat), axes, 2, merged);
-  return pm_val_node(pm_b_index(b, table, slots_of(lw, who, axes[0], merged), merged), false);
+  return pm_val_node(pm_b_index(b, table, slots_of(lw, who, axes[0], axes[1], merged), merged), false);
 }

@@ -145,9 +145,10 @@ typedef struct PmFrame {
   PmValueId micro;  // the number of the micro-batch; PM_NONE when the step is one or the function does not see it
 } PmFrame;
 
-// `axis slot = ragged`: as long as its first dispatch needs at most.
+// `axis slot = ragged`: as long as its first dispatch needs at most; with a bound, that times the mean of an element.
 typedef struct PmRagged {
   PmAxisId axis;
+  double bound;   // 0: none
   PmSpan span;    // of the declaration
   bool sized;
   PmSpan first;   // the use that gave it its size
@@ -302,9 +303,11 @@ PmSym pm_sym_axis(const char *name, PmAxisId axis, PmSpan span);
 // The axis that an expression of a bracket names; PM_NONE after an error.
 PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e);
 PmAxisId pm_lw_axis_name(PmLower *lw, PmName name);
-// Gives the ragged axis that `e` names the size of `n` slots, unless it has one; another size is an error. Nothing when
-// `e` names no ragged axis.
-void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n);
+// Gives the ragged axis that `e` names the slots that `n` positions over `experts` elements need, unless it has a size;
+// another size is an error. Nothing when `e` names no ragged axis.
+void pm_lw_resolve_ragged(PmLower *lw, const PmExpr *e, int64_t n, int64_t experts);
+// The axis is ragged with a bound.
+bool pm_lw_bounded(const PmLower *lw, PmAxisId axis);
 // The size of the axis is known; else the use at `span` is reported.
 bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span);
 // `batch.micro`: the rows of a micro-batch, which are all of them where a step is one. PM_NONE after an error.

@@ -85,17 +85,30 @@ static void expose(PmLower *lw, PmUnit *to, const PmUnit *from, PmSpan span) {
   }
 }
 
-// `ragged`: the size is left open. `ragged(bound=R)` comes later.
-static bool is_ragged(PmLower *lw, const PmExpr *e) {
+// `ragged` or `ragged(bound=R)`: the size is left open. The bound, 0 without one, is R >= 1: an element that is chosen
+// as often as the mean of all must fit.
+static bool is_ragged(PmLower *lw, const PmExpr *e, double *out_bound) {
+  *out_bound = 0;
   const PmExpr *f = e->kind == PM_X_CALL ? e->a : e;
   if (f->kind != PM_X_NAME || strcmp(f->name, "ragged") != 0 || pm_scope_find(lw->scope, f->name)) return false;
-  if (e->kind == PM_X_CALL) pm_lw_later(lw, e->span, "`ragged(bound=...)`");
+  if (e->kind != PM_X_CALL) return true;
+  const PmArg *a = e->args.n == 1 ? &e->args.items[0] : NULL;
+  if (!a || !a->name.text || strcmp(a->name.text, "bound") != 0) {
+    pm_lw_error(lw, PM_E_ARGS, e->span, "write `ragged` or `ragged(bound=R)`");
+  } else if (pm_lw_eval_num(lw, a->value, "`bound`", out_bound) && !(*out_bound >= 1)) {
+    if (pm_lw_error(lw, PM_E_AXIS_SIZE, a->value->span, "`bound` is %g; it multiplies the mean, so it is 1 or more",
+                    *out_bound)) {
+      pm_diag_help(lw->diags, "capacity that drops tokens is a size: `ceil(%g * choice * batch.micro * seq / expert)`",
+                   *out_bound);
+    }
+    *out_bound = 0;
+  }
   return true;
 }
 
-static void add_ragged(PmLower *lw, PmAxisId axis, PmSpan span) {
+static void add_ragged(PmLower *lw, PmAxisId axis, double bound, PmSpan span) {
   lw->ragged = pm_grow(lw->arena, lw->ragged, lw->n_ragged, &lw->cap_ragged, sizeof *lw->ragged);
-  lw->ragged[lw->n_ragged++] = (PmRagged){.axis = axis, .span = span};
+  lw->ragged[lw->n_ragged++] = (PmRagged){.axis = axis, .bound = bound, .span = span};
 }
 
 static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
@@ -111,7 +124,8 @@ static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
       return;
     }
     PmSym sym = pm_sym_axis(d->name.text, axis, d->name.span);
-    bool ragged = is_ragged(lw, value);
+    double bound;
+    bool ragged = is_ragged(lw, value, &bound);
     bool sized = ragged || pm_lw_eval_whole(lw, value, what, 1, PM_MAX_AXIS_SIZE, &size);
     if (sized && u == lw->main) pm_lw_divide_batch(lw, d->name, &size);
     if (sized) {
@@ -124,7 +138,7 @@ static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
       }
       sym.kind = PM_SYM_AXIS;
       sym.axis = axis;
-      if (ragged && !taken) add_ragged(lw, axis, d->name.span);
+      if (ragged && !taken) add_ragged(lw, axis, bound, d->name.span);
     }
     pm_scope_add(lw, &u->globals, sym);
   }

@@ -376,7 +376,8 @@ static bool operands_valid(PmRuleCall *c, PmOp op) {
   if (c->n_out != pm_infer_n_out(c->m, op, c->attr, c->n_in)) return pm_refuse(c, "a wrong number of results");
   if ((fields & PM_A_AXES) && !axes_valid(c, c->attr->axes, c->attr->n_axes)) return false;
   if ((fields & PM_A_TO) && !axes_valid(c, c->attr->to, c->attr->n_to)) return false;
-  if ((fields & PM_A_MESH) && !mesh_valid(c)) return false;
+  bool group = (fields & PM_A_MESH) || ((fields & PM_A_GROUP) && c->attr->n_mesh);
+  if (group && !mesh_valid(c)) return false;
   for (int32_t i = 0; i < c->n_in; i++) {
     if (!pm_type_valid(c->m, &c->in[i], c->local, c->why)) return false;
   }

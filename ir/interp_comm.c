@@ -4,14 +4,13 @@
 #include "base/assert.h"
 #include "ir/interp_ops.h"
 
-// A group: the ranks that agree on every mesh axis but those of the attribute. Its order is row-major over those axes.
-static int64_t group_size(const PmEval *e) {
+int64_t pm_group_size(const PmEval *e) {
   int64_t n = 1;
   for (int32_t i = 0; i < e->node->attr.n_mesh; i++) n *= e->ip->m->mesh[e->node->attr.mesh[i]].size;
   return n;
 }
 
-static int64_t group_index(const PmEval *e, int64_t rank) {
+int64_t pm_group_index(const PmEval *e, int64_t rank) {
   int64_t at = 0;
   for (int32_t i = 0; i < e->node->attr.n_mesh; i++) {
     int32_t mesh = e->node->attr.mesh[i];
@@ -20,8 +19,7 @@ static int64_t group_index(const PmEval *e, int64_t rank) {
   return at;
 }
 
-// Member `at` of the group of `rank`.
-static int64_t group_member(const PmEval *e, int64_t rank, int64_t at) {
+int64_t pm_group_member(const PmEval *e, int64_t rank, int64_t at) {
   const PmModule *m = e->ip->m;
   for (int32_t i = e->node->attr.n_mesh - 1; i >= 0; i--) {
     int32_t mesh = e->node->attr.mesh[i];
@@ -38,12 +36,12 @@ static double combine(PmReduceKind kind, double a, double b) {
 }
 
 PmStatus *pm_eval_all_reduce(PmEval *e) {
-  int64_t n_members = group_size(e);
+  int64_t n_members = pm_group_size(e);
   for (int64_t r = 0; r < e->out->ranks; r++) {
     double *out = pm_rank_data(e->out, r);
-    memcpy(out, pm_rank_data(e->in[0], group_member(e, r, 0)), (size_t)e->out->n * sizeof *out);
+    memcpy(out, pm_rank_data(e->in[0], pm_group_member(e, r, 0)), (size_t)e->out->n * sizeof *out);
     for (int64_t g = 1; g < n_members; g++) {
-      const double *x = pm_rank_data(e->in[0], group_member(e, r, g));
+      const double *x = pm_rank_data(e->in[0], pm_group_member(e, r, g));
       for (int64_t i = 0; i < e->out->n; i++) out[i] = combine(e->node->attr.kind, out[i], x[i]);
     }
   }
@@ -93,8 +91,8 @@ PmStatus *pm_eval_all_gather(PmEval *e) {
   PmAxisId axis = e->node->attr.axes[0];
   PmNd nd = common_box(e);
   for (int64_t r = 0; r < e->out->ranks; r++) {
-    for (int64_t g = 0; g < group_size(e); g++) {
-      copy_box(&nd, pm_rank_data(e->in[0], group_member(e, r, g)),
+    for (int64_t g = 0; g < pm_group_size(e); g++) {
+      copy_box(&nd, pm_rank_data(e->in[0], pm_group_member(e, r, g)),
                pm_rank_data(e->out, r) + block_start(e, to, from, axis, g));
     }
   }
@@ -105,11 +103,11 @@ PmStatus *pm_eval_reduce_scatter(PmEval *e) {
   const PmType *to = &e->out->type, *from = &e->in[0]->type;
   PmNd nd = common_box(e);
   for (int64_t r = 0; r < e->out->ranks; r++) {
-    int64_t start = block_start(e, from, to, e->node->attr.axes[0], group_index(e, r));
+    int64_t start = block_start(e, from, to, e->node->attr.axes[0], pm_group_index(e, r));
     double *out = pm_rank_data(e->out, r);
-    copy_box(&nd, pm_rank_data(e->in[0], group_member(e, r, 0)) + start, out);
-    for (int64_t g = 1; g < group_size(e); g++) {
-      combine_box(&nd, e->node->attr.kind, pm_rank_data(e->in[0], group_member(e, r, g)) + start, out);
+    copy_box(&nd, pm_rank_data(e->in[0], pm_group_member(e, r, 0)) + start, out);
+    for (int64_t g = 1; g < pm_group_size(e); g++) {
+      combine_box(&nd, e->node->attr.kind, pm_rank_data(e->in[0], pm_group_member(e, r, g)) + start, out);
     }
   }
   return NULL;
@@ -120,9 +118,9 @@ PmStatus *pm_eval_all_to_all(PmEval *e) {
   const PmAttr *a = &e->node->attr;
   PmNd nd = common_box(e);
   for (int64_t r = 0; r < e->out->ranks; r++) {
-    int64_t start = block_start(e, from, to, a->to[0], group_index(e, r));
-    for (int64_t g = 0; g < group_size(e); g++) {
-      copy_box(&nd, pm_rank_data(e->in[0], group_member(e, r, g)) + start,
+    int64_t start = block_start(e, from, to, a->to[0], pm_group_index(e, r));
+    for (int64_t g = 0; g < pm_group_size(e); g++) {
+      copy_box(&nd, pm_rank_data(e->in[0], pm_group_member(e, r, g)) + start,
                pm_rank_data(e->out, r) + block_start(e, to, from, a->axes[0], g));
     }
   }
@@ -137,7 +135,7 @@ PmStatus *pm_eval_permute(PmEval *e) {
   for (int64_t r = 0; r < e->out->ranks; r++) {
     int64_t at = 0;
     for (int32_t i = 0; i < p.n; i++) at = at * m->mesh[p.to[i]].size + pm_mesh_coord(m, r, p.to[i]);
-    memcpy(pm_rank_data(e->out, r), pm_rank_data(e->in[0], group_member(e, r, at)), (size_t)e->out->n * sizeof(double));
+    memcpy(pm_rank_data(e->out, r), pm_rank_data(e->in[0], pm_group_member(e, r, at)), (size_t)e->out->n * sizeof(double));
   }
   return NULL;
 }
@@ -146,7 +144,7 @@ PmStatus *pm_eval_slice(PmEval *e) {
   const PmType *to = &e->out->type, *from = &e->in[0]->type;
   PmNd nd = common_box(e);
   for (int64_t r = 0; r < e->out->ranks; r++) {
-    int64_t start = block_start(e, from, to, e->node->attr.axes[0], group_index(e, r));
+    int64_t start = block_start(e, from, to, e->node->attr.axes[0], pm_group_index(e, r));
     copy_box(&nd, pm_rank_data(e->in[0], r) + start, pm_rank_data(e->out, r));
   }
   return NULL;

@@ -26,6 +26,11 @@ typedef struct PmEval {
 #define EVAL(fn) PmStatus *pm_eval_##fn(PmEval *e);
 #include "ir/ops.def"
 
+// The group of a collective: the ranks that agree on every mesh axis but those of its attribute, row-major over those.
+int64_t pm_group_size(const PmEval *e);
+int64_t pm_group_index(const PmEval *e, int64_t rank);
+int64_t pm_group_member(const PmEval *e, int64_t rank, int64_t at);  // member `at` of the group of `rank`
+
 // Zeroed; LIMIT when the live tensors pass 4 GiB. out->type is that of a tensor: without placement before stage LOCAL.
 PM_MUST_CHECK PmStatus *pm_interp_alloc(PmInterp *ip, const PmType *type, PmTensor *out);
 void pm_interp_free(PmInterp *ip, PmTensor *t);

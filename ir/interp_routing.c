@@ -5,8 +5,20 @@
 
 #define MAX_COUNTERS (INT64_C(1) << 27)  // 1 GiB
 
+// Of the positions of the group's members before `rank`.
+static void count_earlier(const PmEval *e, int64_t rank, int64_t n_experts, int64_t *taken) {
+  const int64_t me = pm_group_index(e, rank);
+  for (int64_t i = 0; i < n_experts; i++) taken[i] = 0;
+  for (int64_t g = 0; g < me; g++) {
+    const double *idx = pm_rank_data(e->in[0], pm_group_member(e, rank, g));
+    for (int64_t i = 0; i < e->out->n; i++)
+      if (idx[i] >= 0 && idx[i] < (double)n_experts) taken[(int64_t)idx[i]]++;
+  }
+}
+
 PmStatus *pm_eval_slot_of(PmEval *e) {
   const PmModule *m = e->ip->m;
+  bool full = false;
   int64_t n_experts = m->axes[e->node->attr.axes[0]].size;
   int64_t slots = m->axes[e->node->attr.to[0]].size / n_experts;
   int64_t *taken = n_experts <= MAX_COUNTERS ? calloc((size_t)n_experts, sizeof *taken) : NULL;
@@ -14,15 +26,19 @@ PmStatus *pm_eval_slot_of(PmEval *e) {
   for (int64_t r = 0; r < e->out->ranks; r++) {
     const double *idx = pm_rank_data(e->in[0], r);
     double *out = pm_rank_data(e->out, r);
-    for (int64_t i = 0; i < n_experts; i++) taken[i] = 0;
+    count_earlier(e, r, n_experts, taken);
     for (int64_t i = 0; i < e->out->n; i++) {
       bool inside = idx[i] >= 0 && idx[i] < (double)n_experts;
       int64_t at = inside ? taken[(int64_t)idx[i]]++ : slots;
       out[i] = at < slots ? idx[i] * (double)slots + (double)at : -1;
+      full = full || (inside && at >= slots);
     }
   }
   free(taken);
-  return NULL;
+  if (!full || !e->node->attr.bounded) return NULL;
+  const PmLoc *loc = &e->node->loc;
+  return PM_STATUS(PM_ERR_LIMIT, "%s:%d:%d: an element is chosen more often than the bound has slots, %lld",
+                   loc->path ? loc->path : "-", loc->line, loc->col, (long long)slots);
 }
 
 // Row of n elements, `stride` apart. An element's place is the number of those that stand before it.
@@ -54,6 +70,75 @@ PmStatus *pm_eval_topk(PmEval *e) {
                  pm_axis_stride(m, &e->out->type, to));
       }
     } while (pm_nd_next(&nd));
+  }
+  return NULL;
+}
+
+// The element at which the row that `index` names begins in the part of the table that `rank` holds, or -1.
+static int64_t row_start(const PmEval *e, const PmType *table, int64_t rank, double index) {
+  const PmModule *m = e->ip->m;
+  const PmAttr *a = &e->node->attr;
+  int64_t at = 0, rows = 1;
+  for (int32_t i = 0; i < a->n_axes; i++) rows *= m->axes[a->axes[i]].size;
+  if (!(index >= 0 && index < (double)rows)) return -1;
+  int64_t rest = (int64_t)index;
+  for (int32_t i = a->n_axes - 1; i >= 0; i--) {
+    int32_t dim = pm_type_find(table, a->axes[i]);
+    int64_t row = rest % m->axes[a->axes[i]].size - pm_dim_offset(m, &table->dims[dim], rank);
+    if (row < 0 || row >= pm_local_size(m, table, dim)) return -1;
+    at += row * pm_axis_stride(m, table, a->axes[i]);
+    rest /= m->axes[a->axes[i]].size;
+  }
+  return at;
+}
+
+// Over the elements of all positions' rows: array 0 the rows, array 1 the indices, array 2 the table within a row.
+static PmNd rows_walk(const PmEval *e, const PmType *moved, const PmType *idx, const PmType *table) {
+  PmNd nd = {0};
+  for (int32_t i = 0; i < moved->rank; i++) {
+    PmAxisId axis = moved->dims[i].axis;
+    pm_nd_dim(&nd, pm_local_size(e->ip->m, moved, i), pm_axis_stride(e->ip->m, moved, axis),
+              pm_axis_stride(e->ip->m, idx, axis), pm_axis_stride(e->ip->m, table, axis));
+  }
+  return nd;
+}
+
+PmStatus *pm_eval_gather_rows(PmEval *e) {
+  const PmType *table = &e->in[0]->type;
+  PmNd nd = rows_walk(e, &e->out->type, &e->in[1]->type, table);
+  for (int64_t r = 0; r < e->out->ranks; r++) {
+    for (int64_t g = 0; g < pm_group_size(e); g++) {
+      int64_t member = pm_group_member(e, r, g);
+      pm_nd_start(&nd);
+      do {
+        for (int64_t i = 0; i < nd.inner; i++) {
+          int64_t at = row_start(e, table, member, pm_rank_data(e->in[1], r)[nd.at[1] + i * nd.step[1]]);
+          if (at < 0) continue;
+          pm_rank_data(e->out, r)[nd.at[0] + i * nd.step[0]] =
+              pm_rank_data(e->in[0], member)[at + nd.at[2] + i * nd.step[2]];
+        }
+      } while (pm_nd_next(&nd));
+    }
+  }
+  return NULL;
+}
+
+PmStatus *pm_eval_scatter_rows(PmEval *e) {
+  const PmType *table = &e->out->type;
+  PmNd nd = rows_walk(e, &e->in[1]->type, &e->in[0]->type, table);
+  for (int64_t r = 0; r < e->out->ranks; r++) {
+    for (int64_t g = 0; g < pm_group_size(e); g++) {
+      int64_t member = pm_group_member(e, r, g);
+      pm_nd_start(&nd);
+      do {
+        for (int64_t i = 0; i < nd.inner; i++) {
+          int64_t at = row_start(e, table, r, pm_rank_data(e->in[0], member)[nd.at[1] + i * nd.step[1]]);
+          if (at < 0) continue;
+          pm_rank_data(e->out, r)[at + nd.at[2] + i * nd.step[2]] =
+              pm_rank_data(e->in[1], member)[nd.at[0] + i * nd.step[0]];
+        }
+      } while (pm_nd_next(&nd));
+    }
   }
   return NULL;
 }

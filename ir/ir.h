@@ -26,6 +26,7 @@ typedef enum PmOpFlags {
   PM_F_CALL = 128,    // has attr.callee
   PM_F_COMM = 256,    // talks to other ranks
   PM_F_DRAW = 512,    // random numbers: the same wherever and whenever they are made again
+  PM_F_STEP = 1024,   // runs as a step of its own, on contiguous operands
 } PmOpFlags;
 
 typedef enum PmScalar {
@@ -67,7 +68,9 @@ typedef struct PmLoc {
 //                  result[r] = sum of updates over the positions whose index equals r's coordinate on axes[0]
 //   slot_of        axes[0]: the axis e that the indices point into; to[0]: an axis of S slots for each of its elements, e
 //                  major. Positions in row-major order take the slots of their element in turn: result = index * S + (number
-//                  of earlier positions with that index), into to[0]; -1 past S slots and where the index is outside of e
+//                  of earlier positions with that index), into to[0]; -1 past S slots and where the index is outside of e.
+//                  bounded: a position past S slots is a failure. Stage LOCAL: mesh[n_mesh] splits the first dim, and the
+//                  positions of all of the group count
 //   topk           axes[0] = e -> to[0] = c, in place: the positions on e of the c largest elements, largest first, equal
 //                  ones in order of position. i32<e>
 //   call           callee
@@ -82,6 +85,13 @@ typedef struct PmLoc {
 //   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s
 //   permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the mesh axes
 //                  among which it happens, in the order of the source (pm_permute_orders)
+//   gather_rows    operands (table, indices); axes[n_axes], one or two: the table's row axes. The indices point into an
+//                  axis of their product, major first. Positions of the indices take the place of the row axes, result
+//                  type given explicitly: each position gets the row that its index names, from the rank of the group
+//                  mesh[n_mesh] (any number of axes) that holds it, or zeros where none does
+//   scatter_rows   operands (indices, updates); its transpose: axes[n_axes] are those of the result, whose type is given
+//                  explicitly. Each row is that of the position whose index names it, from any rank of the group, or
+//                  zeros. No two positions name one row: indices made by slot_of don't
 //   slice          mesh[n_mesh] appended to the split of axes[0] (no communication)
 typedef struct PmAttr {
   double number;
@@ -90,7 +100,7 @@ typedef struct PmAttr {
   PmReduceKind kind;
   PmFnId callee;
   int32_t n_carry, n_inv;
-  bool reverse;
+  bool reverse, bounded;
   uint8_t n_axes, n_to, n_mesh;
   uint8_t mesh[PM_MAX_MESH];
   PmAxisId axes[PM_MAX_RANK];

@@ -157,8 +157,13 @@ static void put_attr(const PmModule *m, const PmNode *node, PmBuf *out) {
       pm_buf_puts(out, fields & PM_A_AXES ? " / " : "/ ");
       put_mesh_list(m, a->mesh, a->n_mesh, "+", out);
     }
+    if ((fields & PM_A_GROUP) && a->n_mesh) {
+      pm_buf_puts(out, " / ");
+      put_mesh_list(m, a->mesh, a->n_mesh, "+", out);
+    }
     pm_buf_putc(out, ']');
   }
+  if ((fields & PM_A_BOUNDED) && a->bounded) pm_buf_puts(out, " bounded ");
   if (fields & PM_A_CALLEE) {
     pm_buf_puts(out, " @");
     put_callee(m, a->callee, out);

@@ -220,7 +220,8 @@ static bool read_bracket(PmReader *r, uint32_t fields, PmAttr *a) {
   if ((fields & PM_A_INDEX) && (!pm_lex_expect(x, '=') || !pm_lex_i64(x, INT64_MIN, INT64_MAX, &a->index))) {
     return false;
   }
-  if ((fields & PM_A_MESH) && !read_mesh_list(r, a)) return false;
+  bool group = (fields & PM_A_MESH) || ((fields & PM_A_GROUP) && pm_lex_is(x, '/'));
+  if (group && !read_mesh_list(r, a)) return false;
   return pm_lex_expect(x, ']');
 }
 
@@ -271,6 +272,7 @@ static bool read_op(PmReader *r, PmOp *op, PmAttr *a) {
 
 static bool read_attr(PmReader *r, uint32_t fields, PmAttr *a) {
   if ((fields & (PM_A_AXES | PM_A_TO | PM_A_MESH)) && !read_bracket(r, fields, a)) return false;
+  if (fields & PM_A_BOUNDED) a->bounded = pm_lex_accept_word(&r->x, "bounded");
   if ((fields & PM_A_CALLEE) && !read_callee(r, a)) return false;
   if ((fields & PM_A_TURNS) && !read_turns(r, a)) return false;
   return !(fields & PM_A_NUMBER) || pm_lex_f64(&r->x, &a->number);

@@ -42,6 +42,7 @@ static void put_attr(PmBuf *b, const PmAttr *a) {
   put_i64(b, a->n_carry);
   put_i64(b, a->n_inv);
   put_i64(b, a->reverse);
+  put_i64(b, a->bounded);
   put_i64(b, a->n_mesh);
   pm_buf_put(b, a->mesh, a->n_mesh);
   put_i64(b, a->n_axes);

@@ -91,13 +91,15 @@ static int64_t type_bytes(const PmModule *m, const PmType *t) {
 }
 
 // Made again in the backward rather than saved: what constants alone decide, and views and widenings, whose operand is
-// not larger than they are.
+// not larger than they are. An axis taken apart stays so: its minor part may be split over ranks, which it could not be
+// inside of the whole.
 static bool is_remade(const PmModule *m, const PmFn *fwd, const PmNode *node, const bool *exact) {
   uint32_t flags = pm_op_flags(node->op);
   if (flags & (PM_F_CALL | PM_F_COMM)) return false;
   bool all_exact = true;
   for (int32_t k = 0; k < node->n_in; k++) all_exact = all_exact && exact[node->in[k]];
   if (all_exact) return true;
+  if (node->attr.n_to > 1) return false;
   return (flags & PM_F_LINEAR) && node->n_in == 1 &&
          type_bytes(m, &fwd->values[node->out].type) >= type_bytes(m, &fwd->values[node->in[0]].type);
 }

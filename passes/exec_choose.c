@@ -57,12 +57,21 @@ static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, con
   }
 }
 
+// Rows and positions of one exchange share a mesh axis: that is what moves.
+static bool share(const PmFactor *a, const PmFactor *b) {
+  return (a->rows && b->positions) || (a->positions && b->rows);
+}
+
 static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e, int32_t mesh) {
   int32_t winner = PM_NONE;
   for (int32_t i = 0; i < e->factors.n; i++) {
     if (!pm_split_has(&e->split[i], mesh)) continue;
     if (winner == PM_NONE) {
       winner = i;
+      continue;
+    }
+    if (share(&e->factors.items[i], &e->factors.items[winner])) {
+      e->crosses |= UINT32_C(1) << mesh;
       continue;
     }
     bool wins = better(m, f, n, &e->factors.items[i], &e->factors.items[winner], mesh);
@@ -131,6 +140,7 @@ PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const Pm
   for (int32_t i = 0; i < e.factors.n; i++)
     for (int32_t k = 0; e.factors.items[i].kind == PM_FACTOR_SUM && k < e.split[i].n; k++)
       e.sums |= UINT32_C(1) << e.split[i].mesh[k];
+  e.sums &= ~e.crosses;
   return e;
 }
 

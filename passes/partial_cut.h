@@ -13,6 +13,7 @@ typedef struct PmExec {
   PmFactors factors;
   PmSplit *split;  // per factor
   uint32_t sums;   // bit per mesh axis: split of a summed factor; the raw result is partial over it
+  uint32_t crosses;  // bit per mesh axis: splits both rows and positions, so that rows move between its ranks
 } PmExec;
 
 PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n);

@@ -159,6 +159,16 @@ static bool cast_stored(Rebuild *r, const PmNode *n) {
   return true;
 }
 
+// The node's attributes with the ranks among which it works: those that count one after the other, or exchange rows.
+static PmAttr group_of(const PmModule *m, const PmNode *n, const PmExec *e, uint32_t carried) {
+  PmAttr a = n->attr;
+  for (int32_t i = 0; i < e->factors.n; i++)
+    for (int32_t k = 0; e->factors.items[i].counted && k < e->split[i].n; k++) a.mesh[a.n_mesh++] = e->split[i].mesh[k];
+  for (int32_t mesh = 0; mesh < m->n_mesh; mesh++)
+    if ((e->crosses & ~carried) >> mesh & 1) a.mesh[a.n_mesh++] = (uint8_t)mesh;
+  return a;
+}
+
 static void rebuild_node(Rebuild *r, const PmNode *n) {
   if (cast_stored(r, n)) return;
   PmExec e = pm_exec_choose(&r->p->scratch, r->p->m, &r->old, n);
@@ -180,7 +190,8 @@ static void rebuild_node(Rebuild *r, const PmNode *n) {
     if (e.factors.items[k].out_dim[0] >= 0) given.dims[e.factors.items[k].out_dim[0]].split = e.split[k];
   for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
     if (carried >> mesh & 1) pm_type_cut_mesh(&given, mesh);
-  define(r, n->out, pm_b_node(&r->b, n->op, &n->attr, in, n->n_in, &given));
+  PmAttr attr = group_of(r->p->m, n, &e, carried);
+  define(r, n->out, pm_b_node(&r->b, n->op, &attr, in, n->n_in, &given));
 }
 
 // The type in which a value crosses a call on the callee's side.

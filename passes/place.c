@@ -8,10 +8,14 @@
 //    then along all ops from operands to results; then in all directions. Forward before backward keeps the choice of a
 //    producer over that of a consumer, so that a value that several others read is split as it comes. A value takes of
 //    its neighbour's split the longest prefix that its own other dims leave free and that divides.
-// 4. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
+// 4. Slots of a dispatch or combine that are still open are split as its tokens are, by the mesh axes that the experts
+//    leave, and that is propagated like a rule: else the ranks that share an expert would all compute all of its slots.
+// 5. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
+// 6. Lookups and scatters whose rows and positions are split alike become exchanges of rows (exchange.c).
 #include <string.h>
 
 #include "base/assert.h"
+#include "passes/exchange.h"
 #include "passes/passes.h"
 #include "passes/place.h"
 #include "passes/place_warn.h"
@@ -290,6 +294,64 @@ static void propagate(Place *p) {
   }
 }
 
+static bool uses_mesh(const PmPlaced *s, int32_t rank, int32_t mesh) {
+  for (int32_t d = 0; d < rank; d++)
+    if (pm_split_has(&s->split[d], mesh)) return true;
+  return false;
+}
+
+// Gives axis `slot` of `table` the mesh axes that split the positions of `idx` in `rows` and are free in the table.
+static bool follow_positions(Place *p, const PmTreeFn *t, PmValueId table_value, PmAxisId slot, PmValueId idx_value,
+                             PmValueId rows) {
+  const int32_t from = pm_slot(t, rows);
+  const PmType *idx = p->types[pm_slot(t, idx_value)], *moved = p->types[from];
+  const PmType *table = p->types[pm_slot(t, table_value)];
+  const int32_t dim = pm_type_find(table, slot);
+  PmPlaced *to = &p->slots[pm_slot(t, table_value)];
+  PmSplit want = {0};
+  int32_t source = PM_NONE;
+  if (dim == PM_NONE || (to->decided >> dim & 1)) return false;
+  for (int32_t i = 0; i < idx->rank; i++) {
+    const int32_t at = pm_type_find(moved, idx->dims[i].axis);
+    const PmSplit *split = &p->slots[from].split[at];
+    for (int32_t k = 0; k < split->n && want.n < PM_MAX_SPLIT; k++) {
+      if (uses_mesh(to, table->rank, split->mesh[k])) continue;
+      pm_split_push(&want, split->mesh[k]);
+      source = source == PM_NONE ? at : source;
+    }
+  }
+  const PmSplit got = pm_placed_allow(p->m, table, to, dim, &want);
+  if (got.n == 0) return false;
+  to->decided = (uint16_t)(to->decided | 1u << dim);
+  to->split[dim] = got;
+  to->why[dim] = p->slots[from].why[source];
+  to->rule[dim] = p->slots[from].rule[source];
+  to->by[dim] = "the tokens of its slots";
+  return true;
+}
+
+// A dispatch: a scatter_add by slots that `n` splits; a combine: an index by slots of what a merge makes.
+static bool place_node(Place *p, const PmTreeFn *t, const PmFn *f, const PmNode *n, const bool *slots) {
+  const int32_t def = n->op == PM_OP_split || n->op == PM_OP_index ? f->values[n->in[0]].def : PM_NONE;
+  if (def == PM_NONE || !slots[n->attr.axes[0]]) return false;
+  const PmNode *d = &f->nodes[def];
+  if (n->op == PM_OP_split && d->op == PM_OP_scatter_add)
+    return follow_positions(p, t, n->out, n->attr.to[n->attr.n_to - 1], d->in[0], d->in[1]);
+  if (n->op == PM_OP_index && d->op == PM_OP_merge)
+    return follow_positions(p, t, d->in[0], d->attr.axes[d->attr.n_axes - 1], n->in[1], n->out);
+  return false;
+}
+
+static void place_slots(Place *p) {
+  const bool *slots = pm_slot_axes(&p->scratch, p->m);
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmTreeFn *t = &p->tree.fns[i];
+    const PmFn *f = pm_fn(p->m, t->fn);
+    for (int32_t k = 0; k < f->n_nodes; k++)
+      if (place_node(p, t, f, &f->nodes[k], slots)) propagate(p);
+  }
+}
+
 // "heads: shard heads -> tensor; batch: shard batch -> data, through map"
 static const char *describe(const Place *p, const PmType *t, const PmPlaced *s) {
   PmBuf text;
@@ -354,6 +416,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
     collect_groups(&p);
     list_groups(&p);
     propagate(&p);
+    place_slots(&p);
     if (p.zero) {
       p.vars = PM_NEW_N(&p.scratch, PmPlaced, m->n_vars + 1);
       pm_zero_store(m, &p.tree, p.slots, ctx->diags, p.vars);
@@ -361,6 +424,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
       propagate(&p);
     }
     write_types(&p);
+    pm_exchange_form(&p.scratch, m);
     pm_place_warn(m, &p.tree, p.slots, p.update_fn, ctx->diags);
     m->stage = PM_STAGE_PLACED;
   }

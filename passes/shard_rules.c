@@ -140,12 +140,46 @@ static void shard_scatter_add(Rules *r) {
   }
 }
 
-// Slots are given out in global order: every rank counts all positions.
+// An exchange: rows of a table on one side, on the other the positions of the indices, and what a row has on both.
+static void add_rows(Rules *r, const PmType *idx, const PmType *table, const PmType *moved, bool gathers) {
+  for (int32_t d = 0; d < table->rank; d++) {
+    PmAxisId axis = table->dims[d].axis;
+    int32_t rest = pm_type_find(moved, axis);
+    bool sum = rest == PM_NONE && gathers;
+    PmFactor *f = add_factor(r, sum ? PM_FACTOR_SUM : PM_FACTOR_PASS, axis);
+    f->rows = rest == PM_NONE;
+    if (gathers)
+      f->in_dim[0] = (int8_t)d;
+    else
+      f->out_dim[0] = (int8_t)d;
+    if (rest == PM_NONE) continue;
+    if (gathers)
+      f->out_dim[0] = (int8_t)rest;
+    else
+      f->in_dim[1] = (int8_t)rest;
+  }
+  for (int32_t d = 0; d < idx->rank; d++) {
+    PmFactor *f = add_factor(r, gathers ? PM_FACTOR_PASS : PM_FACTOR_SUM, idx->dims[d].axis);
+    f->positions = true;
+    f->in_dim[gathers ? 1 : 0] = (int8_t)d;
+    if (gathers)
+      f->out_dim[0] = (int8_t)pm_type_find(moved, idx->dims[d].axis);
+    else
+      f->in_dim[1] = (int8_t)pm_type_find(moved, idx->dims[d].axis);
+  }
+}
+
+static void shard_gather_rows(Rules *r) { add_rows(r, in_type(r, 1), in_type(r, 0), out_type(r), true); }
+static void shard_scatter_rows(Rules *r) { add_rows(r, in_type(r, 0), out_type(r), in_type(r, 1), false); }
+
+// Slots are given out in global order: along the first axis ranks learn what those before them have counted; what lies
+// split along another one is brought together.
 static void shard_slot_of(Rules *r) {
   const PmType *idx = in_type(r, 0);
   for (int32_t d = 0; d < idx->rank; d++) {
-    PmFactor *f = add_factor(r, PM_FACTOR_WHOLE, idx->dims[d].axis);
+    PmFactor *f = add_factor(r, d == 0 ? PM_FACTOR_PASS : PM_FACTOR_WHOLE, idx->dims[d].axis);
     f->in_dim[0] = f->out_dim[0] = (int8_t)d;
+    f->counted = d == 0;
   }
 }
 
@@ -163,7 +197,7 @@ static const ShardRule rule_of[PM_OP_COUNT] = {
 };
 
 PmFactors pm_shard_factors(PmArena *arena, const PmFn *f, const PmNode *n) {
-  PM_ASSERT(!(pm_op_flags(n->op) & (PM_F_CALL | PM_F_COMM)), "%s has no factors", pm_op_name(n->op));
+  PM_ASSERT(!(pm_op_flags(n->op) & PM_F_CALL) && rule_of[n->op] != shard_none, "%s has no factors", pm_op_name(n->op));
   Rules r = {.arena = arena, .f = f, .n = n};
   rule_of[n->op](&r);
   return r.out;

@@ -17,6 +17,8 @@ typedef struct PmFactor {
   PmFactorKind kind;
   PmAxisId axis;    // one of its names, for messages
   bool rows;        // the axis of a table that indices point into
+  bool positions;   // an axis of the indices of an exchange: it and `rows` may be split over one mesh axis
+  bool counted;     // the axis of slot_of along which ranks count one after the other
   int8_t *in_dim;   // per operand: its dim, or PM_NONE
   int8_t *out_dim;  // per result
 } PmFactor;

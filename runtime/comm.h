@@ -13,6 +13,7 @@ typedef struct PmComm PmComm;
 typedef struct PmCommCall {
   const PmColl *coll;
   char *src, *dst;
+  const int32_t *idx;  // of coll->rows, else NULL
   // For messages:
   const char *op;        // the step's
   const PmProgLoc *loc;  // NULL: none

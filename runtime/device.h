@@ -28,6 +28,7 @@ typedef struct PmDeviceVtbl {
   // One function a kind of step that computes; collectives belong to the communicator.
   PmStatus *(*kernel)(PmDevice *d, const PmStep *s);
   PmStatus *(*dot)(PmDevice *d, const PmStep *s);
+  PmStatus *(*slots)(PmDevice *d, const PmStep *s);
   // One more than the highest byte that is no longer poison. Bytes behind the arena's end that share its last page
   // count, so that a program that leaves its arena is seen.
   int64_t (*touched)(const PmDevice *d);

@@ -14,15 +14,21 @@ static PmStatus *run_dot(PmExecutor *x, const PmStep *s, int64_t step) {
   return x->device->vtbl->dot(x->device, s);
 }
 
+static PmStatus *run_slots(PmExecutor *x, const PmStep *s, int64_t step) {
+  PmStatus *st = x->device->vtbl->slots(x->device, s);
+  return st ? pm_status_wrap(st, __FILE__, __LINE__, "at step %lld", (long long)step) : NULL;
+}
+
 static PmStatus *run_coll(PmExecutor *x, const PmStep *s, int64_t step) {
   const PmColl *c = s->u.coll;
   x->counts.colls[c->kind]++;
-  x->counts.coll_bytes[c->kind] += c->src.bytes > c->dst.bytes ? c->src.bytes : c->dst.bytes;
+  x->counts.coll_bytes[c->kind] += pm_coll_bytes(c);
   if (!x->comm) return NULL;
   PmCommCall call = {
       .coll = c,
       .src = x->device->arena + c->src.offset,
       .dst = x->device->arena + c->dst.offset,
+      .idx = c->rows ? (const int32_t *)(const void *)(x->device->arena + c->rows->idx.offset) : NULL,
       .op = s->op,
       .loc = s->loc >= 0 ? &x->p->locs[s->loc] : NULL,
       .step = step,
@@ -34,6 +40,7 @@ static StepFn *const step_fns[PM_STEP_KIND_COUNT] = {
     [PM_STEP_KERNEL] = run_kernel,
     [PM_STEP_DOT] = run_dot,
     [PM_STEP_COLL] = run_coll,
+    [PM_STEP_SLOTS] = run_slots,
 };
 
 PmStatus *pm_executor_run(PmExecutor *x, int32_t entry, int64_t step) {

@@ -31,6 +31,23 @@ int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank) {
   return value;
 }
 
+int64_t pm_program_group(const PmProgram *p, const uint8_t *mesh, int32_t n) {
+  int64_t group = 1;
+  for (int32_t i = 0; i < n; i++) group *= p->mesh_size[mesh[i]];
+  return group;
+}
+
+int64_t pm_program_member(const PmProgram *p, const uint8_t *mesh, int32_t n, int64_t rank) {
+  int64_t at = 0;
+  for (int32_t i = 0; i < n; i++) at = at * p->mesh_size[mesh[i]] + pm_program_coord(p, rank, mesh[i]);
+  return at;
+}
+
+int64_t pm_coll_bytes(const PmColl *c) {
+  if (c->rows) return c->count * c->rows->width * pm_kdtype_bytes((PmKDtype)c->dtype);
+  return c->src.bytes > c->dst.bytes ? c->src.bytes : c->dst.bytes;
+}
+
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d) {
   int64_t size = d->size + d->pad;
   for (int32_t i = 0; i < d->n_mesh; i++) size /= p->mesh_size[d->mesh[i]];

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/status.h"
 
-#define PM_PROGRAM_VERSION 4
+#define PM_PROGRAM_VERSION 5
 #define PM_KERNEL_MAX_AXES 12   // outer axes and loops of one kernel together
 #define PM_KERNEL_MAX_ARGS 24
 #define PM_KERNEL_MAX_SCALARS 8
@@ -118,7 +118,27 @@ typedef struct PmDot {
   PmDotLoop loops[PM_DOT_MAX_LOOPS];
 } PmDot;
 
-typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE, PM_COLL_COUNT } PmCollKind;
+typedef enum PmCollKind {
+  PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE,
+  PM_COLL_GATHER_ROWS, PM_COLL_SCATTER_ROWS,  // those that have PmColl.rows
+  PM_COLL_COUNT
+} PmCollKind;
+
+// One axis of the rows of a table, of which a rank holds [first, first + local).
+typedef struct PmRowDim {
+  int64_t size, local;
+  PmCoordTerm first;
+} PmRowDim;
+
+// Where the rows are that gather_rows and scatter_rows move. Indices are i32: row-major places on `dims`, by their whole
+// sizes. A rank's part of the table is row-major over the local sizes. Any other index (hostile ones too) names no row.
+#define PM_ROW_DIMS 2
+typedef struct PmRows {
+  PmRange idx;    // of this rank's positions
+  int64_t width;  // elements of a row
+  int32_t n_dims;
+  PmRowDim dims[PM_ROW_DIMS];
+} PmRows;
 
 // On contiguous elements, among the ranks that differ only in the coordinates of `mesh` (ordered row-major, as listed).
 //   all_reduce:     src[count] -> dst[count]
@@ -127,6 +147,11 @@ typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE
 //   all_to_all:     src[count * group] -> dst[count * group]: block j goes to member j
 //   permute:        src[count] -> dst[count]: the member at place i of the order over `mesh` sends to the one at place i of
 //                   the row-major order over `to`, the same mesh axes in another order (pm_coll_source)
+//   gather_rows:    src[rows of this rank * width], idx[count] -> dst[count * width]: for each position the row that its
+//                   index names, from the member that holds it; zeros when none of the group does
+//   scatter_rows:   src[count * width], idx[count] -> dst[rows of this rank * width]: each position's row goes to the
+//                   member that holds the row that its index names, if one does; other rows are zero. Members in order,
+//                   positions in order: of several for one row the last counts
 // dst may equal src for all_reduce only; otherwise the ranges do not overlap. Reductions run in member order.
 typedef struct PmColl {
   uint8_t kind, dtype, reduce;  // reduce: 0 sum, 1 max
@@ -136,7 +161,23 @@ typedef struct PmColl {
   uint8_t to[PM_PROGRAM_MAX_MESH];
   int64_t count;
   PmRange src, dst;
+  PmRows *rows;  // of gather_rows and scatter_rows, else NULL
 } PmColl;
+
+// Gives slots to positions, in their order: position i is the next one of element idx[i]. In O(count + experts).
+//   counting: dst[experts]: how many positions each element has
+//   else:     dst[count]: idx * slots + place, where place counts the earlier positions of the element, from those of the
+//             members before this rank on; -1 where place >= slots or idx is outside of [0, experts)
+// All numbers are i32. With n_mesh > 0 `counts` holds what `counting` gave on each member of the group, in order, and
+// this rank has the positions of its own; else it has all positions, and `counts` is empty. `work`: experts numbers.
+// With `bounded` a position without a slot ends the run: LIMIT, on every rank alike.
+typedef struct PmSlots {
+  bool counting, bounded;
+  int32_t n_mesh;
+  uint8_t mesh[PM_PROGRAM_MAX_MESH];
+  int64_t count, experts, slots;
+  PmRange idx, counts, work, dst;
+} PmSlots;
 
 typedef struct PmKernelCall {
   int32_t kernel;
@@ -144,7 +185,7 @@ typedef struct PmKernelCall {
   PmCoordTerm scalars[PM_KERNEL_MAX_SCALARS];
 } PmKernelCall;
 
-typedef enum PmStepKind { PM_STEP_KERNEL, PM_STEP_DOT, PM_STEP_COLL, PM_STEP_KIND_COUNT } PmStepKind;
+typedef enum PmStepKind { PM_STEP_KERNEL, PM_STEP_DOT, PM_STEP_COLL, PM_STEP_SLOTS, PM_STEP_KIND_COUNT } PmStepKind;
 
 typedef struct PmStep {
   uint8_t kind;
@@ -155,6 +196,7 @@ typedef struct PmStep {
     PmKernelCall *kernel;
     PmDot *dot;
     PmColl *coll;
+    PmSlots *slots;
   } u;
 } PmStep;
 
@@ -256,6 +298,11 @@ typedef struct PmProgram {
 int64_t pm_program_ranks(const PmProgram *p);
 int64_t pm_program_coord(const PmProgram *p, int64_t rank, int32_t mesh);
 int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank);
+// Ranks in a group over the listed mesh axes, and the place of a rank in its own.
+int64_t pm_program_group(const PmProgram *p, const uint8_t *mesh, int32_t n);
+int64_t pm_program_member(const PmProgram *p, const uint8_t *mesh, int32_t n, int64_t rank);
+// What a collective moves, at most: bytes of the larger of source and result, or of the rows of all positions.
+int64_t pm_coll_bytes(const PmColl *c);
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d);
 int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank);
 // The member (by its place in the order over `mesh`) whose elements `member` receives in a permute.

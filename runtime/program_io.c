@@ -9,8 +9,9 @@
 static const char *const entry_words[] = {"setup", "step", "eval"};
 static const char *const axis_kind_words[] = {"grid", "seq"};
 static const char *const vec_words[] = {"outer", "loop"};
-static const char *const step_words[] = {"kernel", "dot", "coll"};
-static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"};
+static const char *const step_words[] = {"kernel", "dot", "coll", "slots"};
+static const char *const coll_words[] = {"all_reduce", "all_gather",  "reduce_scatter",
+                                         "all_to_all", "permute", "gather_rows", "scatter_rows"};
 static const char *const reduce_words[] = {"sum", "max"};
 static const char *const role_words[] = {"param", "state", "input", "step"};
 static const char *const init_words[] = {"none", "const", "normal", "uniform"};
@@ -270,6 +271,23 @@ static void put_dot(PmIo *io, PmDot *d) {
   d->n_loops = i;
 }
 
+static void put_rows(PmIo *io, PmRows *r) {
+  put_range(io, "idx", &r->idx);
+  put_i64(io, "width", &r->width, 0);
+  int32_t i = 0;
+  for (; next(io, "rows", i, r->n_dims); i++) {
+    if (i >= PM_ROW_DIMS) {
+      pm_io_fail(io, PM_ERR_CORRUPTION, "rows of more than %d axes", PM_ROW_DIMS);
+      break;
+    }
+    put_i64(io, "size", &r->dims[i].size, 0);
+    put_i64(io, "local", &r->dims[i].local, 0);
+    put_term(io, &r->dims[i].first);
+    io->vtbl->end(io);
+  }
+  r->n_dims = i;
+}
+
 static void put_coll(PmIo *io, PmColl *c) {
   put_word(io, NULL, &c->kind, coll_words, PM_COLL_COUNT);
   put_word(io, NULL, &c->dtype, dtype_words, PM_K_DTYPE_COUNT);
@@ -279,6 +297,22 @@ static void put_coll(PmIo *io, PmColl *c) {
   put_i64(io, "count", &c->count, 0);
   put_range(io, "src", &c->src);
   put_range(io, "dst", &c->dst);
+  if (c->kind != PM_COLL_GATHER_ROWS && c->kind != PM_COLL_SCATTER_ROWS) return;
+  if (io->reading) c->rows = pm_io_alloc(io, 1, sizeof *c->rows);
+  if (c->rows) put_rows(io, c->rows);
+}
+
+static void put_slots(PmIo *io, PmSlots *s) {
+  put_bool(io, "counting", &s->counting);
+  put_bool(io, "bounded", &s->bounded);
+  put_mesh_list(io, "mesh", s->mesh, &s->n_mesh);
+  put_i64(io, "count", &s->count, 0);
+  put_i64(io, "experts", &s->experts, 0);
+  put_i64(io, "slots", &s->slots, 0);
+  put_range(io, "idx", &s->idx);
+  put_range(io, "counts", &s->counts);
+  put_range(io, "work", &s->work);
+  put_range(io, "dst", &s->dst);
 }
 
 static void put_step(PmIo *io, const PmProgram *p, PmStep *s) {
@@ -287,7 +321,7 @@ static void put_step(PmIo *io, const PmProgram *p, PmStep *s) {
   put_i32(io, "loc", &s->loc, -1);
   io->vtbl->number(io, "flops", &s->flops);
   io->vtbl->number(io, "bytes", &s->bytes);
-  static const size_t sizes[] = {sizeof(PmKernelCall), sizeof(PmDot), sizeof(PmColl)};
+  static const size_t sizes[] = {sizeof(PmKernelCall), sizeof(PmDot), sizeof(PmColl), sizeof(PmSlots)};
   if (io->reading) {
     void *body = pm_io_alloc(io, 1, sizes[s->kind]);
     if (!body) return;
@@ -296,6 +330,7 @@ static void put_step(PmIo *io, const PmProgram *p, PmStep *s) {
   if (s->kind == PM_STEP_KERNEL) put_call(io, p, s->u.kernel);
   if (s->kind == PM_STEP_DOT) put_dot(io, s->u.dot);
   if (s->kind == PM_STEP_COLL) put_coll(io, s->u.coll);
+  if (s->kind == PM_STEP_SLOTS) put_slots(io, s->u.slots);
 }
 
 static void put_entry(PmIo *io, const PmProgram *p, PmEntry *e) {

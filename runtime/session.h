@@ -42,7 +42,7 @@ typedef struct PmSessionMemory {
 typedef struct PmStepCounts {  // of one rank, since the session began; of `null` too, where nothing ran
   int64_t steps[PM_STEP_KIND_COUNT];
   int64_t colls[PM_COLL_COUNT];
-  int64_t coll_bytes[PM_COLL_COUNT];  // bytes of the larger of source and result
+  int64_t coll_bytes[PM_COLL_COUNT];  // as pm_coll_bytes counts them
   double flops, bytes;                // predicted, added up
 } PmStepCounts;
 

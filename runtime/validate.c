@@ -228,13 +228,21 @@ static PmStatus *check_range(const Context *c, const char *what, const PmRange *
   return NULL;
 }
 
-static PmStatus *check_term(const PmProgram *p, const PmCoordTerm *t) {
-  int64_t lo = t->constant, hi = t->constant, reach;
+// Lowest and highest value of a term over all ranks; false on overflow.
+static bool term_range(const PmProgram *p, const PmCoordTerm *t, int64_t *out_lo, int64_t *out_hi) {
+  int64_t reach;
+  *out_lo = *out_hi = t->constant;
   for (int32_t m = 0; m < p->n_mesh; m++) {
     bool ok = pm_mul_i64(t->stride[m], p->mesh_size[m] - 1, &reach) &&
-              (reach < 0 ? pm_add_i64(lo, reach, &lo) : pm_add_i64(hi, reach, &hi));
-    if (!ok) return PM_BAD("a scalar overflows");
+              (reach < 0 ? pm_add_i64(*out_lo, reach, out_lo) : pm_add_i64(*out_hi, reach, out_hi));
+    if (!ok) return false;
   }
+  return true;
+}
+
+static PmStatus *check_term(const PmProgram *p, const PmCoordTerm *t) {
+  int64_t lo, hi;
+  if (!term_range(p, t, &lo, &hi)) return PM_BAD("a scalar overflows");
   for (int32_t m = p->n_mesh; m < PM_PROGRAM_MAX_MESH; m++) {
     if (t->stride[m]) return PM_BAD("a scalar depends on mesh axis %d of %d", m, p->n_mesh);
   }
@@ -316,10 +324,63 @@ static PmStatus *check_dot(Context *c, const PmDot *d) {
   return NULL;
 }
 
+static bool has_rows(const PmColl *l) { return l->kind == PM_COLL_GATHER_ROWS || l->kind == PM_COLL_SCATTER_ROWS; }
+
+// The table and the rows of all positions lie in their ranges whatever the indices are, which are looked at where they
+// are used.
+static PmStatus *check_rows(const Context *c, const PmColl *l) {
+  const PmRows *r = l->rows;
+  int64_t size = 1, local = 1, row, table, moved, indices, lo, hi;
+  if (r->n_dims < 1 || r->n_dims > PM_ROW_DIMS || r->width < 1) return PM_BAD("rows of %d axes", r->n_dims);
+  for (int32_t i = 0; i < r->n_dims; i++) {
+    const PmRowDim *d = &r->dims[i];
+    PM_TRY(check_term(c->p, &d->first));
+    if (d->size < 1 || d->local < 1 || d->local > d->size || !pm_mul_i64(size, d->size, &size) || size > INT32_MAX ||
+        !term_range(c->p, &d->first, &lo, &hi) || lo < 0 || hi > d->size - d->local) {
+      return PM_BAD("axis %d of the rows: %lld of %lld on a rank", i, (long long)d->local, (long long)d->size);
+    }
+    local *= d->local;
+  }
+  if (!pm_mul_i64(r->width, pm_kdtype_bytes((PmKDtype)l->dtype), &row) || !pm_mul_i64(local, row, &table) ||
+      !pm_mul_i64(l->count, row, &moved) || !pm_mul_i64(l->count, 4, &indices)) {
+    return PM_BAD("%lld rows of %lld elements", (long long)l->count, (long long)r->width);
+  }
+  bool gathers = l->kind == PM_COLL_GATHER_ROWS;
+  PM_TRY(check_range(c, "source of a collective", &l->src, gathers ? table : moved, l->dtype));
+  PM_TRY(check_range(c, "result of a collective", &l->dst, gathers ? moved : table, l->dtype));
+  PM_TRY(check_range(c, "indices of a collective", &r->idx, indices, PM_K_I32));
+  if (overlap(&l->src, &l->dst) || overlap(&r->idx, &l->dst))
+    return PM_BAD("source and result of a collective overlap");
+  return NULL;
+}
+
+static PmStatus *check_slots(Context *c, const PmSlots *s) {
+  uint32_t used = 0;
+  int64_t all, counts, group = 1;
+  PM_TRY(check_mesh_list(c->p, s->mesh, s->n_mesh, &used));
+  for (int32_t i = 0; i < s->n_mesh; i++) group *= c->p->mesh_size[s->mesh[i]];
+  if (s->count < 1 || s->count > INT32_MAX || s->experts < 1 || s->slots < (s->counting ? 0 : 1) ||
+      !pm_mul_i64(s->experts, s->slots, &all) || all > INT32_MAX || s->experts > INT32_MAX ||
+      !pm_mul_i64(s->experts, group * 4, &counts) || (s->counting && (s->bounded || s->n_mesh))) {
+    return PM_BAD("%lld positions of %lld elements with %lld slots", (long long)s->count, (long long)s->experts,
+                  (long long)s->slots);
+  }
+  PM_TRY(check_range(c, "indices", &s->idx, s->count * 4, PM_K_I32));
+  PM_TRY(check_range(c, "slots", &s->dst, (s->counting ? s->experts : s->count) * 4, PM_K_I32));
+  if (!s->counting) PM_TRY(check_range(c, "counters", &s->work, s->experts * 4, PM_K_I32));
+  if (s->n_mesh) PM_TRY(check_range(c, "counts", &s->counts, counts, PM_K_I32));
+  const PmRange *r[4] = {&s->dst, &s->work, &s->idx, &s->counts};
+  for (int i = 0; i < 2; i++)
+    for (int k = i + 1; k < 4; k++)
+      if (overlap(r[i], r[k])) return PM_BAD("what slots are counted in overlaps");
+  return NULL;
+}
+
 static PmStatus *check_coll(Context *c, const PmColl *l) {
   const PmProgram *p = c->p;
   uint32_t used = 0;
-  if (l->kind >= PM_COLL_COUNT || l->dtype >= PM_K_DTYPE_COUNT || l->reduce > 1 || l->count < 1) {
+  if (l->kind >= PM_COLL_COUNT || l->dtype >= PM_K_DTYPE_COUNT || l->reduce > 1 || l->count < 1 ||
+      has_rows(l) != (l->rows != NULL)) {
     return PM_BAD("a collective is malformed");
   }
   PM_TRY(check_mesh_list(p, l->mesh, l->n_mesh, &used));
@@ -329,6 +390,7 @@ static PmStatus *check_coll(Context *c, const PmColl *l) {
     return PM_BAD("a permute among other mesh axes than its group's");
   bool reduces = l->kind == PM_COLL_ALL_REDUCE || l->kind == PM_COLL_REDUCE_SCATTER;
   if (reduces && l->dtype == PM_K_BOOL) return PM_BAD("a reduction of bools");
+  if (l->rows) return check_rows(c, l);
   int64_t group = 1, part, whole;
   for (int32_t i = 0; i < l->n_mesh; i++) group *= p->mesh_size[l->mesh[i]];
   if (!pm_mul_i64(l->count, pm_kdtype_bytes((PmKDtype)l->dtype), &part) || !pm_mul_i64(part, group, &whole)) {
@@ -349,6 +411,7 @@ static PmStatus *check_step(Context *c, const PmStep *s) {
   }
   if (s->kind == PM_STEP_KERNEL) return check_call(c, s->u.kernel);
   if (s->kind == PM_STEP_DOT) return check_dot(c, s->u.dot);
+  if (s->kind == PM_STEP_SLOTS) return check_slots(c, s->u.slots);
   return check_coll(c, s->u.coll);
 }
 

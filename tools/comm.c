@@ -76,6 +76,9 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   const PmType *in = &f->values[n->in[0]].type, *out = &f->values[n->out].type;
   int64_t n_in = pm_type_local_elements(m, in), n_out = pm_type_local_elements(m, out);
   r->elements = n_in > n_out ? n_in : n_out;
+  // Of an exchange the rows of all positions: no more than these can leave a rank.
+  if (n->op == PM_OP_gather_rows) r->elements = n_out;
+  if (n->op == PM_OP_scatter_rows) r->elements = pm_type_local_elements(m, &f->values[n->in[1]].type);
   r->bytes = r->elements * pm_dtype_bytes((PmDtype)out->dtype);
   r->runs = runs;
   r->type = type_text(c->arena, m, out);
@@ -85,12 +88,27 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   r->loc = pm_loc_text(c->arena, loc->path, loc->line, loc->col);
 }
 
+// The counts that ranks exchange to give out slots.
+static void add_counts(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *n, const char *within, int64_t runs) {
+  PmNode counts = *n;
+  counts.op = PM_OP_all_gather;
+  add_node(c, m, f, &counts, within, runs);
+  PmCommRow *r = &c->rows[c->n_rows - 1];
+  const int64_t experts = pm_axis_size(m, n->attr.axes[0]);
+  r->elements = r->group * experts;
+  r->bytes = r->elements * pm_dtype_bytes(PM_I32);
+  r->type = pm_arena_printf(c->arena, "i32[%lld, %s:%lld]", (long long)r->group, m->axes[n->attr.axes[0]].name,
+                            (long long)experts);
+}
+
 static void add_nodes(PmComm *c, const PmModule *m, PmFnId fn, const char *within, int64_t runs) {
   const PmFn *f = pm_fn(m, fn);
   for (int32_t i = 0; i < f->n_nodes; i++) {
     const PmNode *n = &f->nodes[i];
     if (pm_op_flags(n->op) & PM_F_COMM) {
       add_node(c, m, f, n, within, runs);
+    } else if (n->op == PM_OP_slot_of && n->attr.n_mesh) {
+      add_counts(c, m, f, n, within, runs);
     } else if (pm_op_flags(n->op) & PM_F_CALL) {
       const PmFn *callee = pm_fn(m, n->attr.callee);
       if (callee->kind != PM_FN_COMPOSITE) continue;
@@ -126,7 +144,9 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
                                                  [PM_COLL_ALL_GATHER] = "all_gather",
                                                  [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
                                                  [PM_COLL_ALL_TO_ALL] = "all_to_all",
-                                                 [PM_COLL_PERMUTE] = "permute"};
+                                                 [PM_COLL_PERMUTE] = "permute",
+                                                 [PM_COLL_GATHER_ROWS] = "gather_rows",
+                                                 [PM_COLL_SCATTER_ROWS] = "scatter_rows"};
   const PmColl *coll = step->u.coll;
   bool reduces = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_REDUCE_SCATTER;
   PmCommRow r = {.op = ops[coll->kind],
@@ -140,6 +160,7 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
     r.group *= p->mesh_size[coll->mesh[i]];
   }
   r.elements = coll->kind == PM_COLL_ALL_REDUCE ? coll->count : coll->count * r.group;
+  if (coll->rows) r.elements = coll->count * coll->rows->width;
   r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
   if (step->loc >= 0) {
     const PmProgLoc *loc = &p->locs[step->loc];

@@ -10,6 +10,7 @@
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/say.h"
 #include "runtime/futex.h"
+#include "runtime/rows.h"
 
 #define NAP 0.05  // a sleeping rank looks this often whether the run has failed
 
@@ -196,10 +197,27 @@ static void permute(const PmProgram *p, const Group *g, int32_t me, const PmColl
   memcpy(g->slots[me].call.dst, g->slots[pm_coll_source(p, c, me)].call.src, (size_t)bytes);
 }
 
+static void gather_rows(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  const PmCommCall *own = &g->slots[me].call;
+  memset(own->dst, 0, (size_t)pm_coll_bytes(c));
+  for (int32_t i = 0; i < g->n; i++) {
+    const PmRowPart part = pm_row_part(p, c, g->ranks[i]);
+    pm_rows_take(&part, c->count, own->idx, g->slots[i].call.src, own->dst);
+  }
+}
+
+static void scatter_rows(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
+  const PmRowPart part = pm_row_part(p, c, g->ranks[me]);
+  char *dst = g->slots[me].call.dst;
+  memset(dst, 0, (size_t)part.bytes);
+  for (int32_t i = 0; i < g->n; i++) pm_rows_put(&part, c->count, g->slots[i].call.idx, g->slots[i].call.src, dst);
+}
+
 typedef void CollFn(const PmProgram *p, const Group *g, int32_t me, const PmColl *c);
 static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,
+    [PM_COLL_ALL_REDUCE] = all_reduce,     [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
+    [PM_COLL_ALL_TO_ALL] = all_to_all,     [PM_COLL_PERMUTE] = permute,       [PM_COLL_GATHER_ROWS] = gather_rows,
+    [PM_COLL_SCATTER_ROWS] = scatter_rows,
 };
 
 static bool same_call(const PmCommCall *a, const PmCommCall *b) {

@@ -32,5 +32,6 @@ const PmDeviceVtbl pm_device_cpu = {
     .destroy = pm_host_destroy,
     .kernel = pm_host_kernel,
     .dot = dot,
+    .slots = pm_host_slots,
     .touched = pm_host_touched,
 };

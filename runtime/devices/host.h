@@ -21,5 +21,6 @@ void pm_host_destroy(PmDevice *d);
 int64_t pm_host_touched(const PmDevice *d);
 // Runs the compiled kernel, or the interpreter where there is none.
 PmStatus *pm_host_kernel(PmDevice *d, const PmStep *s);
+PmStatus *pm_host_slots(PmDevice *d, const PmStep *s);
 
 #endif

@@ -73,5 +73,6 @@ const PmDeviceVtbl pm_device_interp = {
     .destroy = pm_host_destroy,
     .kernel = pm_host_kernel,
     .dot = dot,
+    .slots = pm_host_slots,
     .touched = pm_host_touched,
 };

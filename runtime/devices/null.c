@@ -35,5 +35,6 @@ const PmDeviceVtbl pm_device_null = {
     .destroy = destroy,
     .kernel = skip,
     .dot = skip,
+    .slots = skip,
     .touched = touched,
 };

@@ -1,4 +1,4 @@
-// topk and slot_of, which become sums over comparisons: the plan's results are the definition's, exactly.
+// topk, slot_of and the exchanges of rows: the plan's results are the definition's, exactly.
 #include "fixture.h"
 
 #define HEAD                                                                                                         \
@@ -33,7 +33,6 @@ static void test_slots(void **state) {
         0);
 }
 
-// Long axes are counted in two parts, where they have a divisor.
 static void test_long_axes(void **state) {
   (void)state;
   check(HEAD
@@ -55,29 +54,37 @@ static void test_dispatch_and_combine(void **state) {
         1e-6);
 }
 
-static void test_too_many_positions(void **state) {
+// The same on four ranks: counted where the positions are, moved to where the slots are; all of it exact.
+static void test_ranks(void **state) {
   (void)state;
   Fixture fx;
-  PmStatus *st;
-  static const char text[] =
-      "module local\naxis n 16777216\naxis e 2\naxis es 4\nfn f body {\nparam %0 : i32<e>[n:16777216]\n"
-      "%1 = slot_of[e -> es](%0) : i32<es>[n:16777216]\nreturn %1\n}\n";
-  pm_arena_init(&fx.arena, 0);
-  pm_interner_init(&fx.names, &fx.arena);
-  assert_null(pm_module_read(&fx.arena, &fx.names, "text", text, sizeof text - 1, &fx.m));
-  fx.m->step = pm_module_find_fn(fx.m, "f");
-  PmFn *f = pm_fn(fx.m, fx.m->step);
-  f->kind = PM_FN_STEP;
-  f->param_bind = PM_NEW(&fx.arena, PmBinding);
-  f->result_bind = PM_NEW(&fx.arena, PmBinding);
-  PmVar var = {.path = pm_intern(&fx.names, "who"), .role = PM_ROLE_INPUT, .owner = PM_NONE, .update = PM_NONE};
-  var.type = f->values[0].type;
-  f->param_bind[0].var = pm_module_add_var(fx.m, var);
-  f->result_bind[0] = (PmBinding){PM_NONE, pm_intern(&fx.names, "r0")};
-  st = pm_codegen(&fx.arena, fx.m, &fx.p);
-  assert_int_equal(pm_status_code(st), PM_ERR_LIMIT);
-  pm_status_drop(st);
-  pm_arena_deinit(&fx.arena);
+  fixture_compile(
+      &fx,
+      "module local\naxis b 4\naxis s 5\naxis e 8\naxis c 3\naxis r 4\naxis d 4\naxis es 32\nmesh x 2\nmesh "
+      "y 2\nfn f body {\nparam %0 : i32<e>[b:4/x+y, s:5, c:3]\nparam %1 : f32[b:4/x+y, d:4, s:5]\n"
+      "%2 = slot_of[e -> es / x+y](%0) : i32<es>[b:4/x+y, s:5, c:3]\n"
+      "%3 = broadcast(%1) : f32[d:4, b:4/x+y, s:5, c:3]\n"
+      "%4 = scatter_rows[e, r / x+y](%2, %3) : f32[e:8/y, r:4/x, d:4]\n"
+      "%5 = map.neg(%4) : f32[e:8/y, r:4/x, d:4]\n"
+      "%6 = gather_rows[e, r / x+y](%5, %2) : f32[b:4/x+y, d:4, s:5, c:3]\n"
+      "%7 = scatter_rows[e, r / x](%2, %6) : f32[d:4, r:4, e:8/x]{+y}\n"
+      "%8 = all_reduce.sum[/ y](%7) : f32[d:4, r:4, e:8/x]\n"
+      "%9 = gather_rows[e, r / x](%8, %2) : f32[b:4/x+y, s:5, c:3, d:4]\nreturn %2, %4, %6, %8, %9\n}\n");
+  assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_SLOTS), 2);
+  assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_COLL), 6);
+  fixture_compare(&fx, 0);
+  fixture_deinit(&fx);
+}
+
+// Half floats move as they are.
+static void test_ranks_in_halves(void **state) {
+  (void)state;
+  check(
+      "module local\naxis b 4\naxis e 8\naxis d 4\naxis es 32\nmesh x 2\nfn f body {\nparam %0 : i32<e>[b:4/x]\n"
+      "param %1 : bf16[b:4/x, d:4]\n%2 = slot_of[e -> es / x](%0) : i32<es>[b:4/x]\n"
+      "%3 = scatter_rows[es / x](%2, %1) : bf16[es:32/x, d:4]\n"
+      "%4 = gather_rows[es / x](%3, %2) : bf16[b:4/x, d:4]\nreturn %3, %4\n}\n",
+      0);
 }
 
 int main(void) {
@@ -87,7 +94,8 @@ int main(void) {
       cmocka_unit_test(test_slots),
       cmocka_unit_test(test_long_axes),
       cmocka_unit_test(test_dispatch_and_combine),
-      cmocka_unit_test(test_too_many_positions),
+      cmocka_unit_test(test_ranks),
+      cmocka_unit_test(test_ranks_in_halves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,16 +60,20 @@ static const struct {
      "    |                        ^^^^\n"
      "help: declare another ragged axis for this one\n"},
     {"ragged_bound",
-     HEAD "axis expert = 4, choice = 2, slot = ragged(bound=2.0)\n"
+     HEAD "axis expert = 4, choice = 2, slot = ragged(bound=0.9), room = ragged(2.0)\n"
           "model m {\n"
           "  input x[batch, embed]: f32\n"
           "  param wr[embed, expert] ~ normal(0.1)\n"
           "  p, who = topk[expert -> choice](dot[embed](x, wr))\n"
           "  minimize sum[batch, choice](p)\n"
           "}\n",
-     "routing.pmodel:4:37: error[E0199]: `ragged(bound=...)`: not supported by this version\n"
-     " 4 | axis expert = 4, choice = 2, slot = ragged(bound=2.0)\n"
-     "   |                                     ^^^^^^^^^^^^^^^^^\n"},
+     "routing.pmodel:4:50: error[E0204]: `bound` is 0.9; it multiplies the mean, so it is 1 or more\n"
+     " 4 | axis expert = 4, choice = 2, slot = ragged(bound=0.9), room = ragged(2.0)\n"
+     "   |                                                  ^^^\n"
+     "help: capacity that drops tokens is a size: `ceil(0.9 * choice * batch.micro * seq / expert)`\n"
+     "routing.pmodel:4:63: error[E0205]: write `ragged` or `ragged(bound=R)`\n"
+     " 4 | axis expert = 4, choice = 2, slot = ragged(bound=0.9), room = ragged(2.0)\n"
+     "   |                                                               ^^^^^^^^^^^\n"},
     {"topk_form",
      HEAD "axis expert = 4, choice = 2, slot = ragged\n"
           "model m {\n"
@@ -266,6 +270,39 @@ static void ragged_slots(void **state) {
   compiled_free(&c);
 }
 
+// A bounded one has its part of them, rounded up, and never more than all.
+static void bounded_slots(void **state) {
+  (void)state;
+  static const struct {
+    const char *bound;
+    int64_t slots;
+  } rows[] = {{"1", 16}, {"1.3", 21}, {"2.0", 32}, {"4", 64}, {"100", 64}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    Compiled c;
+    PmBuf text;
+    pm_buf_init(&text);
+    pm_buf_printf(&text,
+                  HEAD
+                  "axis expert = 4, choice = 2, slot = ragged(bound=%s)\n"
+                  "model m {\n"
+                  "  input x[batch, seq, embed]: f32\n"
+                  "  param wr[embed, expert] ~ normal(0.1)\n"
+                  "  p, who = topk[expert -> choice](dot[embed](x, wr))\n"
+                  "  h = dispatch[expert, slot](x, who)\n"
+                  "  y: [batch, seq, choice, embed] = combine[slot](h, who)\n"
+                  "  minimize mean[batch.micro, seq, choice, embed](y * p)\n"
+                  "}\n",
+                  rows[i].bound);
+    compile(&c, "bounded.pmodel", pm_buf_str(&text), NULL);
+    pm_buf_deinit(&text);
+    assert_string_equal(c.text, "");
+    const PmModule *m = c.module;
+    assert_int_equal(pm_axis_size(m, pm_module_find_axis(m, "slot")), rows[i].slots);
+    assert_true(find_node(m, m->model, PM_OP_slot_of)->attr.bounded);
+    compiled_free(&c);
+  }
+}
+
 // One in the model, one number in a block, one a turn: read at the start of the step, bound to what they are assigned.
 static void states(void **state) {
   (void)state;
@@ -317,6 +354,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(messages),
       cmocka_unit_test(ragged_slots),
+      cmocka_unit_test(bounded_slots),
       cmocka_unit_test(states),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

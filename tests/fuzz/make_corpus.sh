@@ -2,10 +2,13 @@
 set -euo pipefail
 rm -f "$2"/*.pir  # dumps of a build with other passes
 small=(--set batch=4 --set seq=4)
+rm -f "$2"/*-partition.pir
 "$PMODEL" compile "$1/mlp.pmodel" -o "$2/mlp.prun" > "$2/log"
 "$PMODEL" compile "$1/mlp.pmodel" --text -o "$2/mlp.txt" > "$2/log"
 "$PMODEL" compile "$1/llama_tiny.pmodel" --plan tp2 "${small[@]}" -o "$2/llama.prun" --dump-to "$2" > "$2/log"
 cp "$2"/*-partition.pir "$2/llama.pir"
+"$PMODEL" compile "$1/mixtral_tiny.pmodel" --plan ep4_tp2 "${small[@]}" -o "$2/moe.prun" --dump-to "$2" > "$2/log"
+cp "$2"/*-partition.pir "$2/moe.pir"
 "$PMODEL" show graph "$1/mlp.pmodel" > "$2/mlp.pir"
 printf 'mesh a=2, b=2\nshard input batch -> a\nshard act batch -> b\n' > "$2/hands.pplan"
 "$PMODEL" compile "$1/mlp.pmodel" --plan "$2/hands.pplan" --text -o "$2/hands.txt" > "$2/log"

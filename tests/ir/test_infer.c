@@ -198,6 +198,44 @@ static void test_local_axes(void **state) {
   RUN(LOCAL, cases);
 }
 
+// Rows of b, of d and f, point into a merged axis of their product, g.
+static void test_rows(void **state) {
+  (void)state;
+  const Case logical[] = {
+      {"f32[b:4, f:8]|i32<b>[s:6]", "gather_rows[b](%0, %1) : f32[s:6, f:8]", NULL},
+      {"f32[h:2, d:4, f:8]|i32<e>[s:6]", "gather_rows[h, d](%0, %1) : f32[f:8, s:6]", NULL},
+      {"i32<e>[s:6]|f32[f:8, s:6]", "scatter_rows[h, d](%0, %1) : f32[d:4, f:8, h:2]", NULL},
+      {"i32<e>[s:6]|f32[s:6, f:8]", "scatter_rows[h, b](%0, %1) : f32[h:2, d:4, f:8]", "no axis b"},
+      {"i32<b>[s:6]|f32[s:6, f:8]", "scatter_rows[h, d](%0, %1) : f32[h:2, d:4, f:8]", "8 rows"},
+      {"f32[s:6]|f32[s:6, f:8]", "scatter_rows[b](%0, %1) : f32[b:4, f:8]", "4 rows"},
+      {"i32<e>[s:6]|f32[s:6, f:8]", "scatter_rows[h, d](%0, %1) : bf16[h:2, d:4, f:8]", "two dtypes"},
+      {"i32<e>[s:6]|f32[s:6]", "scatter_rows[h, d](%0, %1) : f32[h:2, d:4, f:8]", "other axes"},
+      {"i32<e>[s:6]|f32[b:4, f:8]", "scatter_rows[h, d](%0, %1) : f32[h:2, d:4, f:8]", "no axis s"},
+      {"i32<e>[s:6]|f32[s:6, b:4]", "scatter_rows[h, d](%0, %1) : f32[h:2, d:4, f:8]", "no axis f"},
+      {"f32[h:2, d:4, f:8]|i32<e>[f:8]", "gather_rows[h, d](%0, %1) : f32[f:8, b:4]", "both sides"},
+      {"f32[h:2, d:4, f:8]|i32<e>[s:6]", "gather_rows[h, d / x](%0, %1) : f32[s:6, f:8]", "no mesh axis"},
+  };
+  const Case local[] = {
+      {"f32[h:2/x, d:4, f:8]|i32<e>[b:4/x]", "gather_rows[h, d / x](%0, %1) : f32[b:4/x, f:8]", NULL},
+      {"f32[h:2/x, d:4/y, f:8]|i32<e>[b:4/y+x]", "gather_rows[h, d / x+y](%0, %1) : f32[b:4/y+x, f:8]", NULL},
+      {"f32[h:2/x, d:4/y, f:8]|i32<e>[b:4/x]", "gather_rows[h, d / x](%0, %1) : f32[b:4/x, f:8]{+y}", NULL},
+      {"f32[h:2/x, d:4, f:8]|i32<e>[b:4]", "gather_rows[h, d](%0, %1) : f32[b:4, f:8]{+x}", NULL},
+      {"f32[h:2/x, d:4, f:8]{+y}|i32<e>[b:4/x]", "gather_rows[h, d / x](%0, %1) : f32[b:4/x, f:8]{+y}", NULL},
+      {"f32[h:2/x, d:4, f:8/y]|i32<e>[b:4/x]", "gather_rows[h, d / x](%0, %1) : f32[b:4/x, f:8/y]", NULL},
+      {"f32[h:2/x, d:4, f:8]|i32<e>[b:4/x]", "gather_rows[h, d](%0, %1) : f32[b:4/x, f:8]", "both split and partial"},
+      {"f32[h:2, d:4, f:8]|i32<e>[b:4/x]", "gather_rows[h, d / x](%0, %1) : f32[b:4/x, f:8]", "not both"},
+      {"f32[h:2/x, d:4, f:8]|i32<e>[b:4]", "gather_rows[h, d / x](%0, %1) : f32[b:4, f:8]", "not both"},
+      {"f32[h:2/x, d:4, f:8]|i32<e>[b:4/x]", "gather_rows[h, d / x](%0, %1) : f32[b:4, f:8]", "split differently"},
+      {"i32<e>[b:4/x]|f32[b:4/x, f:8]", "scatter_rows[h, d / x](%0, %1) : f32[h:2/x, d:4, f:8]", NULL},
+      {"i32<e>[b:4/x+y]|f32[b:4/x+y, f:8]", "scatter_rows[h, d / x](%0, %1) : f32[h:2/x, d:4, f:8]{+y}", NULL},
+      {"i32<e>[b:4]|f32[b:4, f:8]", "scatter_rows[h, d](%0, %1) : f32[h:2/x, d:4, f:8]", NULL},
+      {"i32<e>[b:4/x]|f32[b:4/x, f:8]", "scatter_rows[h, d](%0, %1) : f32[h:2/x, d:4, f:8]", "both split and partial"},
+      {"i32<e>[b:4/x]|f32[b:4/x, f:8]{max y}", "scatter_rows[h, d / x](%0, %1) : f32[h:2/x, d:4, f:8]", "max"},
+  };
+  RUN(LOGICAL, logical);
+  RUN(LOCAL, local);
+}
+
 static void test_collectives(void **state) {
   (void)state;
   const Case cases[] = {
@@ -352,10 +390,10 @@ static void test_build(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pointwise),   cmocka_unit_test(test_sums),       cmocka_unit_test(test_axes),
-      cmocka_unit_test(test_local_maps),  cmocka_unit_test(test_local_sums), cmocka_unit_test(test_local_axes),
-      cmocka_unit_test(test_collectives), cmocka_unit_test(test_calls),      cmocka_unit_test(test_hostile),
-      cmocka_unit_test(test_build),
+      cmocka_unit_test(test_pointwise),  cmocka_unit_test(test_sums),        cmocka_unit_test(test_axes),
+      cmocka_unit_test(test_local_maps), cmocka_unit_test(test_local_sums),  cmocka_unit_test(test_local_axes),
+      cmocka_unit_test(test_rows),       cmocka_unit_test(test_collectives), cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_hostile),    cmocka_unit_test(test_build),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,29 @@ static void test_rows_of_other_ranks(void **state) {
        "%6 = scatter_add[v](%1, %5) : f32[v:8, e:8/x]{+y}\nreturn %2, %4, %6\n}\n");
 }
 
+// Slots of split positions are those of all; rows go to the rank that holds them, by one mesh axis or by two, or are
+// summed over the one that does not move them.
+static void test_slots_and_rows(void **state) {
+  (void)state;
+  same(LOGICAL
+       "axis ve 64\nfn f body {\nparam %0 : f32[b:4, g:4, e:8]\nparam %1 : i32<v>[b:4, g:4]\n"
+       "%2 = slot_of[v -> ve](%1) : i32<ve>[b:4, g:4]\n%3 = scatter_add[ve](%2, %0) : f32[ve:64, e:8]\n"
+       "%4 = split[ve -> v, f](%3) : f32[v:8, f:8, e:8]\n%5 = index[ve](%3, %2) : f32[b:4, g:4, e:8]\n"
+       "return %2, %4, %5, %4, %5, %4, %5, %4\n}\n",
+       LOCAL
+       "axis ve 64\nfn f body {\nparam %0 : f32[b:4/x+y, g:4, e:8]\nparam %1 : i32<v>[b:4/x+y, g:4]\n"
+       "%2 = slot_of[v -> ve / x+y](%1) : i32<ve>[b:4/x+y, g:4]\n"
+       "%3 = scatter_rows[v, f / x+y](%2, %0) : f32[v:8/y, f:8/x, e:8]\n"
+       "%4 = gather_rows[v, f / x+y](%3, %2) : f32[b:4/x+y, g:4, e:8]\n"
+       "%5 = scatter_rows[v, f / x](%2, %0) : f32[v:8/x, f:8, e:8]{+y}\n"
+       "%6 = all_reduce.sum[/ y](%5) : f32[v:8/x, f:8, e:8]\n"
+       "%7 = gather_rows[v, f / x](%6, %2) : f32[b:4/x+y, g:4, e:8]\n"
+       "%8 = scatter_rows[v, f / x+y](%2, %0) : f32[f:8, e:8, v:8/y+x]\n"
+       "%9 = gather_rows[v, f / y+x](%8, %2) : f32[e:8, b:4/x+y, g:4]\n"
+       "%10 = broadcast(%8) : f32[v:8/y+x, f:8, e:8]\n%11 = broadcast(%9) : f32[b:4/x+y, g:4, e:8]\n"
+       "return %2, %3, %4, %5, %7, %10, %11, %6\n}\n");
+}
+
 static void test_positions_and_shapes(void **state) {
   (void)state;
   same(LOGICAL
@@ -155,6 +178,7 @@ int main(void) {
       cmocka_unit_test(test_moves),
       cmocka_unit_test(test_max),
       cmocka_unit_test(test_rows_of_other_ranks),
+      cmocka_unit_test(test_slots_and_rows),
       cmocka_unit_test(test_positions_and_shapes),
       cmocka_unit_test(test_repeat),
       cmocka_unit_test(test_scatter_gather),

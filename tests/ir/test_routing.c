@@ -62,9 +62,13 @@ static void test_refusals(void **state) {
       "return %%1\n}\n";
   static const char *const split[][2] = {
       {"f32[t:4, e:2/m]", "topk[e -> c](%0) : i32<e>[t:4, c:2]"},
-      {"i32<e>[t:4/m]", "slot_of[e -> es](%0) : i32<es>[t:4]"},
+      {"i32<e>[t:4/m]", "slot_of[e -> es](%0) : i32<es>[t:4/m]"},
+      {"i32<e>[t:4]", "slot_of[e -> es / m](%0) : i32<es>[t:4]"},
+      {"i32<e>[t:4/m, c:2]", "slot_of[e -> es](%0) : i32<es>[t:4/m, c:2]"},
+      {"i32<e>[t:4, c:2/m]", "slot_of[e -> es / m](%0) : i32<es>[t:4, c:2/m]"},
+      {"i32<e>[t:4, c:2/m]", "slot_of[e -> es](%0) : i32<es>[t:4, c:2/m]"},
   };
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < sizeof split / sizeof split[0]; i++) {
     PmBuf text;
     pm_buf_init(&text);
     pm_buf_printf(&text, local, split[i][0], split[i][1]);

@@ -88,6 +88,12 @@ static void touch_step(Checker *c, const PmStep *s, int32_t entry, int32_t step)
   } else if (s->kind == PM_STEP_COLL) {
     touch(c, s->u.coll->src, true, s->u.coll->src.offset == s->u.coll->dst.offset, entry, step);
     touch(c, s->u.coll->dst, false, true, entry, step);
+    if (s->u.coll->rows) touch(c, s->u.coll->rows->idx, true, false, entry, step);
+  } else if (s->kind == PM_STEP_SLOTS) {
+    touch(c, s->u.slots->idx, true, false, entry, step);
+    touch(c, s->u.slots->counts, true, false, entry, step);
+    touch(c, s->u.slots->work, true, true, entry, step);
+    touch(c, s->u.slots->dst, false, true, entry, step);
   } else {
     const PmKernel *k = &c->p->kernels[s->u.kernel->kernel];
     for (int32_t i = 0; i < k->n_args; i++) {

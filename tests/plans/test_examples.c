@@ -21,6 +21,9 @@ typedef struct Case {
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
 #define MOE_SMALL "axis.batch=4", "axis.seq=4", "axis.vocab=8", "axis.embed=8", "axis.hdim=4", "axis.ff=4"
 
+#define ROUTER_WHOLE "expert in \"*.wr\" -> none"
+#define EXPERTS(mesh) "batch -> " mesh, ROUTER_WHOLE, "param expert -> " mesh
+
 static const Case cases[] = {
     {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}},
     {"gpt_tiny", "tensor=2", 0, {GPT_SMALL}, {"heads, ff -> tensor"}},
@@ -80,6 +83,39 @@ static const Case cases[] = {
      {"batch -> data", "kvheads, ff, moeff -> tensor"}},
     {"classifier", "data=2,tensor=2", 1, {NULL}, {"batch -> data", "byte, ff, class -> tensor"}},
     {"autoencoder", "data=2,tensor=2", 2, {NULL}, {"batch -> data", "hidden -> tensor"}},
+    // Experts on the ranks that hold the tokens: dropless, bounded, with capacity; many ranks, few tokens.
+    {"mixtral_tiny", "data=4", 0, {MOE_SMALL}, {EXPERTS("data")}},
+    {"mixtral_tiny", "data=8", 0, {MOE_SMALL, "axis.batch=8", "axis.expert=8"}, {EXPERTS("data")}},
+    {"mixtral_tiny", "data=4", 0, {MOE_SMALL, "axis.slot=ragged(bound=4)"}, {EXPERTS("data")}},
+    {"mixtral_tiny", "data=4", 0, {MOE_SMALL, "axis.slot=5"}, {EXPERTS("data")}},
+    {"mixtral_tiny", "data=2", 3, {MOE_SMALL}, {EXPERTS("data")}},
+    {"mixtral_tiny", "data=2,tensor=2", 1, {MOE_SMALL}, {EXPERTS("data"), "kvheads, ff -> tensor"}},
+    {"mixtral_tiny",
+     "data=2,tensor=2",
+     1,
+     {MOE_SMALL},
+     {EXPERTS("data"), "kvheads, ff, vocab -> tensor", "act seq, slot -> tensor"}},
+    {"mixtral_tiny", "tensor=2,data=2", 0, {MOE_SMALL, "axis.slot=6"}, {EXPERTS("data"), "act seq, slot -> tensor"}},
+    {"mixtral_tiny", "data=2", 0, {MOE_SMALL}, {"act slot -> none", "batch -> data"}},
+    {"mixtral_tiny", "dp=2,data=2", 1, {MOE_SMALL}, {"batch -> dp + data", ROUTER_WHOLE, "param expert -> data"}},
+    {"mixtral_tiny",
+     "dp=2,data=2",
+     1,
+     {MOE_SMALL},
+     {"act slot -> none", "batch -> dp + data", ROUTER_WHOLE, "param expert -> data"}},
+    {"mixtral_tiny", "data=2,dp=2", 0, {MOE_SMALL}, {"batch -> data + dp", ROUTER_WHOLE, "param expert -> data"}},
+    {"mixtral_tiny",
+     "data=2,ep=2",
+     0,
+     {MOE_SMALL},
+     {"batch -> data", "act seq -> ep", ROUTER_WHOLE, "param expert -> ep"}},
+    {"deepseek_moe_tiny", "data=8", 0, {MOE_SMALL, "axis.batch=8", "axis.moeff=4"}, {EXPERTS("data")}},
+    {"deepseek_moe_tiny", "data=4", 0, {MOE_SMALL, "axis.moeff=4", "axis.slot=ragged"}, {EXPERTS("data")}},
+    {"deepseek_moe_tiny",
+     "data=2,tensor=2",
+     2,
+     {MOE_SMALL, "axis.moeff=4"},
+     {EXPERTS("data"), "kvheads, ff, moeff -> tensor", "act seq -> tensor"}},
     {"mlp_dropout", "data=2,tensor=2", 3, {NULL}, {"batch -> data", "hidden, vocab -> tensor", "act seq -> tensor"}},
 };
 
@@ -141,7 +177,7 @@ static void test_case(void **state) { check_case(*state, PM_DEFAULT_PASSES); }
 static void test_split_case(void **state) { check_case(*state, SPLIT_PASSES); }
 
 typedef struct Counts {
-  int64_t all_reduce, all_gather, reduce_scatter, all_to_all;
+  int64_t all_reduce, all_gather, reduce_scatter, all_to_all, scatter_rows, gather_rows;
 } Counts;
 
 // Of the functions whose name ends so, or that are clones of this composite.
@@ -157,6 +193,8 @@ static Counts counts_of(const PmModule *m, const char *suffix) {
       c.all_gather += f->nodes[i].op == PM_OP_all_gather;
       c.reduce_scatter += f->nodes[i].op == PM_OP_reduce_scatter;
       c.all_to_all += f->nodes[i].op == PM_OP_all_to_all;
+      c.scatter_rows += f->nodes[i].op == PM_OP_scatter_rows;
+      c.gather_rows += f->nodes[i].op == PM_OP_gather_rows;
     }
   }
   return c;
@@ -261,12 +299,108 @@ static void test_zero_counts(void **state) {
   }
 }
 
+// Experts on `data`: two exchanges of rows a layer forward, and the two sums of the balance; two exchanges backward.
+// The counts that come first are part of slot_of.
+static void test_expert_parallel_counts(void **state) {
+  (void)state;
+  static const char *const slots[] = {"axis.slot=ragged", "axis.slot=6", "axis.slot=ragged(bound=2)"};
+  for (int32_t i = 0; i < 3; i++) {
+    const Case c = {"mixtral_tiny", "data=2", 0, {MOE_SMALL, slots[i]}, {EXPERTS("data")}};
+    Plan p;
+    plan_init(&p, "");
+    PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
+    assert_counts(counts_of(m, ".layer.fwd"), (Counts){.all_reduce = 2, .scatter_rows = 1, .gather_rows = 1});
+    assert_counts(counts_of(m, ".layer.bwd"), (Counts){.scatter_rows = 1, .gather_rows = 1});
+    int64_t counting = 0;
+    for (int32_t f = 0; f < m->n_fns; f++)
+      for (int32_t k = 0; !m->fns[f].dead && k < m->fns[f].n_nodes; k++)
+        counting += m->fns[f].nodes[k].op == PM_OP_slot_of && m->fns[f].nodes[k].attr.n_mesh == 1;
+    assert_int_equal(counting, 2);  // of the step and of eval, once each
+    plan_deinit(&p);
+  }
+}
+
+// Without rules for experts or slots each rank takes its part of the slots of every expert; with them split over fewer
+// ranks than tokens are, its part of its experts' slots. A rule that closes the slots leaves them whole.
+static void test_slots_follow_tokens(void **state) {
+  (void)state;
+  static const struct {
+    Case c;
+    const char *type;
+  } rows[] = {
+      {{"mixtral_tiny", "data=2", 0, {NULL}, {"batch -> data"}}, "f32[expert:4, slot:256/data, embed:64]"},
+      {{"mixtral_tiny", "dp=2,ep=2", 0, {NULL}, {"batch -> dp + ep", ROUTER_WHOLE, "param expert -> ep"}},
+       "f32[expert:4/ep, slot:256/dp, embed:64]"},
+      {{"mixtral_tiny", "data=2,tensor=2", 0, {NULL}, {EXPERTS("data"), "ff -> tensor", "act seq -> tensor"}},
+       "f32[expert:4/data, slot:256/tensor, embed:64]"},
+      {{"mixtral_tiny", "data=2", 0, {NULL}, {EXPERTS("data")}}, "f32[expert:4/data, slot:256, embed:64]"},
+      {{"mixtral_tiny", "data=2", 0, {"axis.slot=33"}, {"batch -> data"}}, "f32[expert:4, slot:33, embed:64]"},
+      {{"mixtral_tiny", "data=2", 0, {NULL}, {"act slot -> none", "batch -> data"}},
+       "f32[expert:4, slot:256, embed:64]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    Plan p;
+    PmBuf text;
+    plan_init(&p, "");
+    pm_buf_init(&text);
+    PmModule *m = compile(&p, &rows[i].c, PM_DEFAULT_PASSES);
+    const PmFn *f = pm_fn(m, pm_module_find_fn(m, "mixtral_tiny.layer.fwd"));
+    int32_t found = 0;
+    for (int32_t k = 0; k < f->n_nodes; k++) {
+      const PmType *t = &f->values[f->nodes[k].out].type;
+      const bool one = f->values[f->nodes[k].out].name && strcmp(f->values[f->nodes[k].out].name, "layer.ffn.h") == 0;
+      if (!one || t->n_partial || f->nodes[k].op == PM_OP_all_gather || f->nodes[k].op == PM_OP_dot) continue;
+      pm_buf_clear(&text);
+      pm_type_print(m, t, &text);
+      assert_string_equal(pm_buf_str(&text), rows[i].type);
+      found++;
+    }
+    assert_true(found > 0);
+    pm_buf_deinit(&text);
+    plan_deinit(&p);
+  }
+}
+
+// What the sequence-parallel layer of a dense model sends is set aside: one more gather before the experts and one
+// scatter behind them; backward two gathers (of the gradient and of what was saved) and a scatter.
+static void test_expert_tensor_parallel_counts(void **state) {
+  (void)state;
+  static const Case moe = {
+      "mixtral_tiny", "data=2,tensor=2", 0, {NULL}, {EXPERTS("data"), "kvheads, ff -> tensor", "act seq -> tensor"}};
+  Plan p;
+  plan_init(&p, "");
+  PmModule *m = compile(&p, &moe, PM_DEFAULT_PASSES);
+  const int32_t expert = pm_module_find_axis(m, "expert");
+  Counts got[2] = {{0}, {0}};
+  for (int32_t k = 0; k < m->n_fns; k++) {
+    const PmFn *f = pm_fn(m, k);
+    const bool bwd = strcmp(f->name, "mixtral_tiny.layer.bwd") == 0;
+    if (f->dead || (!bwd && strcmp(f->name, "mixtral_tiny.layer.fwd") != 0)) continue;
+    for (int32_t i = 0; i < f->n_nodes; i++) {
+      const PmNode *n = &f->nodes[i];
+      if (pm_type_find(&f->values[n->out].type, expert) == PM_NONE && n->op != PM_OP_gather_rows) continue;
+      got[bwd].all_gather += n->op == PM_OP_all_gather;
+      got[bwd].reduce_scatter += n->op == PM_OP_reduce_scatter;
+      got[bwd].scatter_rows += n->op == PM_OP_scatter_rows;
+      got[bwd].gather_rows += n->op == PM_OP_gather_rows;
+      if (n->op == PM_OP_scatter_rows || n->op == PM_OP_gather_rows) assert_int_equal(n->attr.n_mesh, 2);
+    }
+  }
+  assert_counts(got[0], (Counts){.all_gather = 1, .reduce_scatter = 1, .scatter_rows = 1, .gather_rows = 1});
+  assert_counts(got[1], (Counts){.all_gather = 2, .reduce_scatter = 1, .scatter_rows = 1, .gather_rows = 1});
+  plan_deinit(&p);
+}
+
 int main(void) {
   enum { N_CASES = sizeof cases / sizeof cases[0], N_SPLIT = sizeof split_cases / sizeof split_cases[0] };
   const struct CMUnitTest counts[] = {cmocka_unit_test(test_tensor_parallel_counts),
                                       cmocka_unit_test(test_sequence_parallel_counts),
-                                      cmocka_unit_test(test_data_parallel_counts), cmocka_unit_test(test_zero_counts),
-                                      cmocka_unit_test(test_split_counts)};
+                                      cmocka_unit_test(test_data_parallel_counts),
+                                      cmocka_unit_test(test_zero_counts),
+                                      cmocka_unit_test(test_split_counts),
+                                      cmocka_unit_test(test_expert_parallel_counts),
+                                      cmocka_unit_test(test_expert_tensor_parallel_counts),
+                                      cmocka_unit_test(test_slots_follow_tokens)};
   enum { N_COUNTS = sizeof counts / sizeof counts[0] };
   struct CMUnitTest tests[N_CASES + N_SPLIT + N_COUNTS];
   int32_t n = 0;

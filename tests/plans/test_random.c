@@ -70,6 +70,25 @@ static void add_rules(Program *p, bool padded) {
   pad->axes = pm_arena_copy(&p->arena, axes, n_axes, sizeof *axes);
 }
 
+// Slots of a routing, and what may be its positions, on one mesh axis in front of all else: rows move between ranks.
+static void add_slot_rules(Program *p) {
+  const PmAxisId positions[] = {p->i, p->k};
+  PmRule *rules = PM_NEW_N(&p->arena, PmRule, p->m->n_rules + 64);
+  int32_t n = 0;
+  for (PmAxisId a = 0; a < p->m->n_axes && n < 63; a++) {
+    if (strncmp(p->m->axes[a].name, "slots", 5) != 0 || p->m->axes[a].size % 2 != 0) continue;
+    for (int32_t i = 0; i < 2; i++) {
+      PmRule *r = &rules[n++];
+      *r = (PmRule){.roles = (1u << PM_ROLE_COUNT) - 1, .n_axes = 1, .span = PM_NO_SPAN, .text = "slots", .n_mesh = 1};
+      r->axes = PM_NEW_N(&p->arena, PmAxisId, 1);
+      r->axes[0] = i ? positions[program_below(p, 2)] : a;
+    }
+  }
+  memcpy(&rules[n], p->m->rules, (size_t)p->m->n_rules * sizeof *rules);
+  p->m->rules = rules;
+  p->m->n_rules += n;
+}
+
 static void check_text(const PmModule *m) {
   PmBuf once, twice;
   PmArena arena;
@@ -91,7 +110,7 @@ static void check_text(const PmModule *m) {
 
 // Returns the number of collectives, so that the test can see that it tests something; -1 when the plan pads what
 // cannot be padded.
-static int64_t run_seed(uint64_t seed, bool padded) {
+static int64_t run_seed(uint64_t seed, bool padded, int64_t *exchanges) {
   Program p;
   program_init(&p, seed);
   PmFnId fn = program_random_fn(&p, 4 + program_below(&p, 14), 2, true);
@@ -103,6 +122,7 @@ static int64_t run_seed(uint64_t seed, bool padded) {
   p.m = local;
   add_mesh(&p, padded);
   add_rules(&p, padded);
+  if (!padded && program_below(&p, 2)) add_slot_rules(&p);
   PmSources sources;
   pm_sources_init(&sources, &p.arena);
   PmPassCtx ctx = {.diags = pm_diags_new(&p.arena, &sources), .sources = &sources, .verify = true};
@@ -123,28 +143,30 @@ static int64_t run_seed(uint64_t seed, bool padded) {
   int64_t n = 0;
   for (PmOp op = 0; op < PM_OP_COUNT; op++)
     if (pm_op_flags(op) & PM_F_COMM) n += plan_count(local, op);
+  *exchanges += plan_count(local, PM_OP_gather_rows) + plan_count(local, PM_OP_scatter_rows);
   program_deinit(&p);
   return n;
 }
 
 static void run_seeds(bool padded) {
   const char *one = getenv("PM_TEST_SEED");
+  int64_t collectives = 0, exchanges = 0;
   if (one) {
-    run_seed(strtoull(one, NULL, 10), padded);
+    run_seed(strtoull(one, NULL, 10), padded, &exchanges);
     return;
   }
-  int64_t collectives = 0;
   const char *most = getenv("PM_TEST_SEEDS");
   uint64_t n_seeds = most ? strtoull(most, NULL, 10) : N_SEEDS;
   uint64_t refused = 0;
   for (uint64_t seed = 1; seed <= n_seeds; seed++) {
-    int64_t n = run_seed(seed, padded);
+    int64_t n = run_seed(seed, padded, &exchanges);
     refused += n < 0;
     collectives += n < 0 ? 0 : n;
   }
-  print_message("%lld collectives in %llu programs, %llu refused\n", (long long)collectives,
-                (unsigned long long)n_seeds, (unsigned long long)refused);
+  print_message("%lld collectives, %lld of them exchanges of rows, in %llu programs, %llu refused\n",
+                (long long)collectives, (long long)exchanges, (unsigned long long)n_seeds, (unsigned long long)refused);
   assert_true(collectives > (int64_t)n_seeds);
+  assert_true(padded || most || exchanges > 0);
   assert_true(refused <= (padded ? n_seeds / 4 : 0));
 }
 

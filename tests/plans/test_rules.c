@@ -146,20 +146,45 @@ static void sample_topk(Gen *g) {
   pm_b_node(&g->p.b, PM_OP_topk, &a, &x, 1, NULL);
 }
 
+// Rows by two axes; no two indices name one.
+static void sample_gather_rows(Gen *g) {
+  PmValueId in[] = {param(g, SHUFFLED(g, PM_F32, g->b, g->e, g->s)), indices(g, g->w, SHUFFLED(g, PM_I32, g->f))};
+  PmAttr a = {.n_axes = 2, .axes = {g->b, g->s}};
+  PmType to = SHUFFLED(g, PM_F32, g->f, g->e);
+  pm_b_node(&g->p.b, PM_OP_gather_rows, &a, in, 2, &to);
+}
+
+static void sample_scatter_rows(Gen *g) {
+  PmValueId in[] = {indices(g, g->w, SHUFFLED(g, PM_I32, g->f)), param(g, SHUFFLED(g, PM_F32, g->f, g->e))};
+  PmAttr a = {.n_axes = 2, .axes = {g->b, g->s}};
+  PmType to = SHUFFLED(g, PM_F32, g->b, g->e, g->s);
+  pm_b_node(&g->p.b, PM_OP_scatter_rows, &a, in, 2, &to);
+}
+
 static void (*const samples[PM_OP_COUNT])(Gen *g) = {
-    [PM_OP_const] = sample_const,     [PM_OP_pos] = sample_pos,
-    [PM_OP_random] = sample_random,   [PM_OP_broadcast] = sample_broadcast,
-    [PM_OP_cast] = sample_cast,       [PM_OP_map] = sample_map,
-    [PM_OP_dot] = sample_dot,         [PM_OP_reduce] = sample_reduce,
-    [PM_OP_merge] = sample_merge,     [PM_OP_rename] = sample_rename,
-    [PM_OP_select] = sample_select,   [PM_OP_split] = sample_split,
-    [PM_OP_stack] = sample_stack,     [PM_OP_index] = sample_index,
-    [PM_OP_topk] = sample_topk,       [PM_OP_scatter_add] = sample_scatter_add,
+    [PM_OP_const] = sample_const,
+    [PM_OP_pos] = sample_pos,
+    [PM_OP_random] = sample_random,
+    [PM_OP_broadcast] = sample_broadcast,
+    [PM_OP_cast] = sample_cast,
+    [PM_OP_map] = sample_map,
+    [PM_OP_dot] = sample_dot,
+    [PM_OP_reduce] = sample_reduce,
+    [PM_OP_merge] = sample_merge,
+    [PM_OP_rename] = sample_rename,
+    [PM_OP_select] = sample_select,
+    [PM_OP_split] = sample_split,
+    [PM_OP_stack] = sample_stack,
+    [PM_OP_index] = sample_index,
+    [PM_OP_topk] = sample_topk,
+    [PM_OP_scatter_add] = sample_scatter_add,
     [PM_OP_slot_of] = sample_slot_of,
+    [PM_OP_gather_rows] = sample_gather_rows,
+    [PM_OP_scatter_rows] = sample_scatter_rows,
 };
 
 // Ops that stand only in what `partition` has made have no factors.
-static bool is_local_only(PmOp op) { return (pm_op_flags(op) & PM_F_COMM) || op == PM_OP_slice; }
+static bool is_local_only(PmOp op) { return !samples[op] && ((pm_op_flags(op) & PM_F_COMM) || op == PM_OP_slice); }
 
 static void gen_init(Gen *g, PmOp op, int32_t round) {
   *g = (Gen){.seed = (uint64_t)op * 1000 + (uint64_t)round, .round = round};
@@ -181,6 +206,7 @@ static void gen_init(Gen *g, PmOp op, int32_t round) {
 // Small integers with ties, not 0, by which some divide; indices also outside of their axis.
 static double made_up(const PmModule *m, const PmType *t, uint64_t seed, int64_t i) {
   uint32_t r = pm_random_u32(pm_random_key(seed, "operand"), 0, (uint64_t)i);
+  if (t->index_of != PM_NONE && pm_axis_size(m, t->index_of) == 36) return (double)((7 * (uint64_t)i + seed) % 37) - 1;
   if (t->index_of != PM_NONE) return (double)(r % (uint32_t)(pm_axis_size(m, t->index_of) + 1)) - 1;
   return t->dtype == PM_BOOL ? (double)(r % 2) : (double)(r % 4) - (r % 4 < 2 ? 2 : 1);
 }
@@ -216,7 +242,8 @@ static bool same(double a, double b) {
 
 // Runs the node on operands of the given types and compares what its ranks hold, put together, with `want`. Operands in
 // `spread` (bits) are partial sums whose terms differ from rank to rank.
-static void run_local(Gen *g, const PmType *operands, const PmType *given, uint64_t spread, const PmTensor *want) {
+static void run_local(Gen *g, const PmAttr *attr, const PmType *operands, const PmType *given, uint64_t spread,
+                      const PmTensor *want) {
   PmModule *m = pm_module_clone(g->p.m, &g->p.arena);
   m->stage = PM_STAGE_LOCAL;
   const PmFn *old = pm_fn(g->p.m, g->p.m->model);
@@ -235,7 +262,7 @@ static void run_local(Gen *g, const PmType *operands, const PmType *given, uint6
       }
     }
   }
-  PmValueId v = pm_b_node(&b, n->op, &n->attr, n->in, n->n_in, given);
+  PmValueId v = pm_b_node(&b, n->op, attr, n->in, n->n_in, given);
   PmType got = *pm_b_type(&b, v);
   for (int32_t d = 0; d < got.rank; d++) assert_true(pm_split_equal(&got.dims[d].split, &given->dims[d].split));
   pm_b_results(&b, &v, 1);
@@ -286,7 +313,7 @@ static void check_cover(const Gen *g, const PmFn *f, const PmNode *n, const PmFa
 }
 
 typedef struct Tally {
-  int32_t splits, sums, partials;
+  int32_t splits, sums, partials, exchanges;
 } Tally;
 
 static void check_factors(Gen *g, const PmNode *n, const PmFactors *factors, const PmTensor *want, Tally *tally) {
@@ -299,10 +326,32 @@ static void check_factors(Gen *g, const PmNode *n, const PmFactors *factors, con
       bool whole_b = b < factors->n && factors->items[b].kind == PM_FACTOR_WHOLE;
       if (whole_a || whole_b || !split_factor(g, n, &factors->items[a], 0, operands, &out)) continue;
       if (b < factors->n && !split_factor(g, n, &factors->items[b], 1, operands, &out)) continue;
-      run_local(g, operands, &out, 0, want);
+      PmAttr attr = n->attr;  // of what counts along an axis also the mesh axes that split it
+      if (factors->items[a].counted) attr.mesh[attr.n_mesh++] = 0;
+      if (b < factors->n && factors->items[b].counted) attr.mesh[attr.n_mesh++] = 1;
+      run_local(g, &attr, operands, &out, 0, want);
       tally->splits++;
       tally->sums += factors->items[a].kind == PM_FACTOR_SUM;
     }
+  }
+}
+
+// One mesh axis splits rows and positions; another one any factor.
+static void check_exchanges(Gen *g, const PmNode *n, const PmFactors *factors, const PmTensor *want, Tally *tally) {
+  const PmFn *f = pm_fn(g->p.m, g->p.m->model);
+  for (int32_t i = 0; i < factors->n * factors->n * (factors->n + 1); i++) {
+    const PmFactor *rows = &factors->items[i % factors->n], *at = &factors->items[i / factors->n % factors->n];
+    const int32_t other = i / factors->n / factors->n;
+    PmType operands[4], out = f->values[n->out].type;
+    for (int32_t k = 0; k < n->n_in; k++) operands[k] = f->values[n->in[k]].type;
+    if (!rows->rows || !at->positions || !split_factor(g, n, rows, 0, operands, &out) ||
+        !split_factor(g, n, at, 0, operands, &out))
+      continue;
+    if (other < factors->n && !split_factor(g, n, &factors->items[other], 1, operands, &out)) continue;
+    PmAttr attr = n->attr;
+    attr.mesh[attr.n_mesh++] = 0;
+    run_local(g, &attr, operands, &out, 0, want);
+    tally->exchanges++;
   }
 }
 
@@ -321,7 +370,7 @@ static void check_linear(Gen *g, const PmNode *n, const PmTensor *want, Tally *t
       floats_only &= !(set >> i & 1) || pm_dtype_is_float((PmDtype)operands[i].dtype);
     }
     if (!floats_only) continue;
-    run_local(g, operands, &out, set, want);
+    run_local(g, &n->attr, operands, &out, set, want);
     tally->partials++;
   }
 }
@@ -344,6 +393,7 @@ static void check_op(PmOp op) {
     linear |= n->n_in > 0 && pm_shard_linear(n, (UINT64_C(1) << n->n_in) - 1, 0) != 0;
     PmTensor want = run_whole(&g);
     check_factors(&g, n, &factors, &want, &tally);
+    check_exchanges(&g, n, &factors, &want, &tally);
     check_linear(&g, n, &want, &tally);
     plan_deinit(&g.p);
   }
@@ -351,6 +401,7 @@ static void check_op(PmOp op) {
                 tally.sums, tally.partials);
   assert_true(!splittable || tally.splits > 0);
   assert_true(!linear || tally.partials > 0);
+  assert_true(!(pm_op_flags(op) & PM_F_COMM) || tally.exchanges > 0);
 }
 
 static void test_every_rule(void **state) {

@@ -106,6 +106,7 @@ PmStep *fixture_step(PmProgram *p, int32_t entry, PmStepKind kind, const char *o
   if (kind == PM_STEP_KERNEL) s->u.kernel = PM_NEW(p->arena, PmKernelCall);
   if (kind == PM_STEP_DOT) s->u.dot = PM_NEW(p->arena, PmDot);
   if (kind == PM_STEP_COLL) s->u.coll = PM_NEW(p->arena, PmColl);
+  if (kind == PM_STEP_SLOTS) s->u.slots = PM_NEW(p->arena, PmSlots);
   return s;
 }
 
@@ -270,5 +271,59 @@ PmProgram *fixture_model(PmArena *arena, int64_t data, int64_t tensor) {
                                           .rank = 2,
                                           .at = at_buffer(p, "h"),
                                           .dims = {dim("batch", BATCH, 0), dim("out", OUT, 1)}};
+  return p;
+}
+
+// ---- routing -------------------------------------------------------------------------------------------------------
+enum { ROUTE_COUNT = 8, ROUTE_SLOTS = 2, ROUTE_WIDTH = 3 };
+
+static PmColl *add_rows(PmProgram *p, PmCollKind kind, int64_t data) {
+  const char *op = kind == PM_COLL_GATHER_ROWS ? "gather_rows" : "scatter_rows";
+  PmColl *c = fixture_step(p, PM_ENTRY_STEP, PM_STEP_COLL, op)->u.coll;
+  *c = (PmColl){.kind = (uint8_t)kind, .dtype = PM_K_F32, .n_mesh = 1, .count = ROUTE_COUNT};
+  c->rows = PM_NEW(p->arena, PmRows);
+  *c->rows = (PmRows){.width = ROUTE_WIDTH, .n_dims = 2};
+  c->rows->dims[0] = (PmRowDim){.size = 2 * data, .local = 2, .first = {.stride = {2}}};
+  c->rows->dims[1] = (PmRowDim){.size = ROUTE_SLOTS, .local = ROUTE_SLOTS};
+  return c;
+}
+
+PmProgram *fixture_routing(PmArena *arena, int64_t data) {
+  PmProgram *p = fixture_empty(arena, data, 0, 0);
+  const int64_t experts = 2 * data, sizes[] = {ROUTE_COUNT * 4,
+                                               ROUTE_COUNT * ROUTE_WIDTH * 4,
+                                               experts * 4,
+                                               experts * data * 4,
+                                               ROUTE_COUNT * 4,
+                                               experts * 4,
+                                               2 * ROUTE_SLOTS * ROUTE_WIDTH * 4,
+                                               ROUTE_COUNT * ROUTE_WIDTH * 4};
+  static const char *const names[] = {"idx", "x", "counts", "all", "slots", "work", "h", "y"};
+  PmRange at[8];
+  int64_t end = 0;
+  for (int i = 0; i < 8; i++) {
+    at[i] = fixture_buffer(p, names[i], end, sizes[i], -1, 0, 0)->at;
+    end = (end + sizes[i] + 63) / 64 * 64;
+  }
+  PmSlots *s = fixture_step(p, PM_ENTRY_STEP, PM_STEP_SLOTS, "count[expert]")->u.slots;
+  *s = (PmSlots){.counting = true, .count = ROUTE_COUNT, .experts = experts, .idx = at[0], .dst = at[2]};
+  PmColl *c = fixture_step(p, PM_ENTRY_STEP, PM_STEP_COLL, "all_gather")->u.coll;
+  *c = (PmColl){
+      .kind = PM_COLL_ALL_GATHER, .dtype = PM_K_I32, .n_mesh = 1, .count = experts, .src = at[2], .dst = at[3]};
+  s = fixture_step(p, PM_ENTRY_STEP, PM_STEP_SLOTS, "slot_of[expert]")->u.slots;
+  *s = (PmSlots){.bounded = true, .n_mesh = 1, .count = ROUTE_COUNT, .experts = experts, .slots = ROUTE_SLOTS};
+  s->idx = at[0];
+  s->counts = at[3];
+  s->work = at[5];
+  s->dst = at[4];
+  c = add_rows(p, PM_COLL_SCATTER_ROWS, data);
+  c->src = at[1];
+  c->dst = at[6];
+  c->rows->idx = at[4];
+  c = add_rows(p, PM_COLL_GATHER_ROWS, data);
+  c->src = at[6];
+  c->dst = at[7];
+  c->rows->idx = at[4];
+  fixture_finish(p);
   return p;
 }

@@ -196,11 +196,97 @@ static void a_compiler_is_needed(void **state) {
   pm_arena_deinit(&arena);
 }
 
+// ---- slots ---------------------------------------------------------------------------------------------------------
+// By the definition: whole lists of positions of all members, in order.
+static void want_slots(const PmSlots *s, const int32_t *idx, int64_t members, int64_t me, int32_t *out) {
+  for (int64_t i = 0; i < s->count; i++) {
+    const int32_t own = idx[me * s->count + i];
+    int64_t place = 0;
+    for (int64_t k = 0; k < me * s->count + i && own >= 0; k++) place += idx[k] == own;
+    const bool fits = own >= 0 && own < s->experts && place < s->slots;
+    out[i] = fits ? (int32_t)(own * s->slots + place) : -1;
+  }
+  (void)members;
+}
+
+static PmStatus *run_slots(const char *name, const PmProgram *p, int64_t rank, const int32_t *idx, int32_t *out) {
+  const PmDeviceVtbl *vtbl = NULL;
+  PmDevice *d = NULL;
+  assert_null(pm_device_find(name, &vtbl));
+  assert_null(vtbl->create(p, rank, &(PmDeviceOptions){.threads = 1, .poison = true}, &d));
+  const PmStep *steps = p->entries[PM_ENTRY_STEP].steps;
+  const PmSlots *counting = steps[0].u.slots, *s = steps[2].u.slots;
+  const int64_t members = pm_program_ranks(p);
+  int32_t *counts = (int32_t *)(void *)(d->arena + s->counts.offset);
+  for (int64_t m = 0; m < members; m++) {
+    memcpy(d->arena + counting->idx.offset, idx + m * s->count, (size_t)s->count * 4);
+    assert_null(d->vtbl->slots(d, &steps[0]));
+    memcpy(counts + m * s->experts, d->arena + counting->dst.offset, (size_t)s->experts * 4);
+  }
+  memcpy(d->arena + s->idx.offset, idx + rank * s->count, (size_t)s->count * 4);
+  PmStatus *st = d->vtbl->slots(d, &steps[2]);
+  memcpy(out, d->arena + s->dst.offset, (size_t)s->count * 4);
+  d->vtbl->destroy(d);
+  return st;
+}
+
+// Ranks that know the counts of those before them give out the slots that one would; hostile indices get none.
+static void slots_are_counted_over_ranks(void **state) {
+  (void)state;
+  static const char *const devices[] = {"cpu", "interp"};
+  uint32_t seed = 11;
+  for (uint32_t round = 0; round < 40; round++) {
+    PmArena arena;
+    pm_arena_init(&arena, 0);
+    PmProgram *p = fixture_routing(&arena, 4);
+    PmSlots *s = p->entries[PM_ENTRY_STEP].steps[2].u.slots;
+    int32_t idx[32], got[8], want[8];
+    s->bounded = false;
+    for (int i = 0; i < 32; i++) idx[i] = (int32_t)(next_random(&seed) % (round % 8 + 1));
+    if (round % 4 == 3) {
+      idx[0] = -1;
+      idx[3] = INT32_MAX;
+      idx[9] = INT32_MIN;
+    }
+    for (int64_t rank = 0; rank < 4; rank++) {
+      want_slots(s, idx, 4, rank, want);
+      for (int d = 0; d < 2; d++) {
+        assert_null(run_slots(devices[d], p, rank, idx, got));
+        assert_memory_equal(got, want, sizeof want);
+      }
+    }
+    pm_arena_deinit(&arena);
+  }
+}
+
+// One element too many ends every rank, with what it needs; exactly as many as there are slots do not.
+static void a_bound_is_kept(void **state) {
+  (void)state;
+  PmArena arena;
+  pm_arena_init(&arena, 0);
+  PmProgram *p = fixture_routing(&arena, 4);
+  int32_t idx[32], got[8];
+  for (int i = 0; i < 32; i++) idx[i] = i < 16 ? i / 2 : -1;
+  for (int64_t rank = 0; rank < 4; rank++) assert_null(run_slots("interp", p, rank, idx, got));
+  idx[31] = 5;
+  for (int64_t rank = 0; rank < 4; rank++) {
+    PmStatus *st = run_slots("interp", p, rank, idx, got);
+    assert_int_equal(pm_status_code(st), PM_ERR_LIMIT);
+    assert_string_equal(
+        pm_status_message(st),
+        "fixture.pmodel:3:5: slot_of[expert]: in layer 1 of 1 element 5 is chosen 3 times, but the bound "
+        "leaves it 2 slots; nothing was dropped. `ragged(bound=1.42)` would hold them, `ragged` holds "
+        "any number");
+    pm_status_drop(st);
+  }
+  pm_arena_deinit(&arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dots_equal_plain_loops),
-      cmocka_unit_test(kernels_are_cut_and_joined),
-      cmocka_unit_test(a_compiler_is_needed),
+      cmocka_unit_test(dots_equal_plain_loops), cmocka_unit_test(kernels_are_cut_and_joined),
+      cmocka_unit_test(a_compiler_is_needed),   cmocka_unit_test(slots_are_counted_over_ranks),
+      cmocka_unit_test(a_bound_is_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,14 +15,16 @@ static PmProgram *read_back(PmArena *arena, const PmBuf *b) {
 
 static void both_forms_round_trip(void **state) {
   (void)state;
-  const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 4}, {2, 2}};
+  const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 4}, {2, 2}, {4, 0}};  // 0: the program that routes
   for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
     PmArena arena;
     pm_arena_init(&arena, 0);
-    PmProgram *p = fixture_model(&arena, meshes[i][0], meshes[i][1]);
+    const bool routes = meshes[i][1] == 0;
+    PmProgram *p = routes ? fixture_routing(&arena, meshes[i][0]) : fixture_model(&arena, meshes[i][0], meshes[i][1]);
     p->plan = i ? "a \"quoted\" \\ plan \xc3\xa9" : NULL;
-    p->data = (PmProgData){.format = "bytes", .n_files = 1, .files = (const char *[]){"a*.txt"}, .x = 1, .y = 2};
-    if (i % 2 == 1) {
+    const char *files[] = {"a*.txt"};
+    if (!routes) p->data = (PmProgData){.format = "bytes", .n_files = 1, .files = files, .x = 1, .y = 2};
+    if (!routes && i % 2 == 1) {
       PmProgFeed *feeds = PM_NEW_N(&arena, PmProgFeed, 2);
       feeds[0] = (PmProgFeed){1, 0, 1};
       feeds[1] = (PmProgFeed){2, 0, 1};
@@ -32,7 +34,7 @@ static void both_forms_round_trip(void **state) {
       p->data.feeds = feeds;
     }
     p->seed = UINT64_MAX;
-    p->kernels[4].instrs[1].number = -0.0;
+    if (!routes) p->kernels[4].instrs[1].number = -0.0;
     PmBuf binary = {0}, text = {0}, binary2 = {0}, text2 = {0}, binary3 = {0};
     pm_program_write(p, &binary);
     pm_program_print(p, &text);
@@ -57,7 +59,7 @@ static void text_is_readable(void **state) {
   PmBuf text = {0};
   pm_program_print(fixture_model(&arena, 2, 2), &text);
   static const char *const lines[] = {
-      "pmodel.prun 4\n\nprogram model=\"fixture\" arena=896 persistent=576 live=896 steps=10 seed=7\n",
+      "pmodel.prun 5\n\nprogram model=\"fixture\" arena=896 persistent=576 live=896 steps=10 seed=7\n",
       "\n  mesh1 name=\"tensor\" size=2\n",
       "\n    %5 fma f32 a=1 b=4 c=3\n",
       "\n    %0 loop f32 arg=1 extent=4\n",
@@ -110,12 +112,8 @@ static void truncation_is_refused(void **state) {
 }
 
 // As an attacker does: damage, then a checksum that fits.
-static void flips_never_crash(void **state) {
-  (void)state;
-  PmArena arena;
-  pm_arena_init(&arena, 0);
+static void flip_all(const PmProgram *p) {
   PmBuf binary = {0}, text = {0};
-  PmProgram *p = fixture_model(&arena, 2, 2);
   pm_program_write(p, &binary);
   pm_program_print(p, &text);
   for (size_t at = 0; at < binary.len; at++) {
@@ -146,6 +144,14 @@ static void flips_never_crash(void **state) {
   }
   pm_buf_deinit(&binary);
   pm_buf_deinit(&text);
+}
+
+static void flips_never_crash(void **state) {
+  (void)state;
+  PmArena arena;
+  pm_arena_init(&arena, 0);
+  flip_all(fixture_model(&arena, 2, 2));
+  flip_all(fixture_routing(&arena, 2));
   pm_arena_deinit(&arena);
 }
 
@@ -153,7 +159,7 @@ static void other_files_are_refused(void **state) {
   (void)state;
   assert_int_equal(read_code("", 0), PM_ERR_INPUT);
   assert_int_equal(read_code("hello", 5), PM_ERR_INPUT);
-  assert_int_equal(read_code("pmodel.prun 4\n", 14), PM_ERR_INPUT);
+  assert_int_equal(read_code("pmodel.prun 5\n", 14), PM_ERR_INPUT);
   char zeros[4096] = "\x89PMPRUN\n";
   assert_true(refused(read_code(zeros, sizeof zeros)));
   memset(zeros, 'a', sizeof zeros);

@@ -222,6 +222,88 @@ static void models_are_valid(void **state) {
   }
 }
 
+// ---- routing: steps 0 counts, 1 counts of all, 2 slots, 3 scatter_rows, 4 gather_rows
+// ---------------------------------
+static void rows_missing(PmProgram *p) { step(p, 3)->u.coll->rows = NULL; }
+static void rows_unasked(PmProgram *p) { step(p, 1)->u.coll->rows = step(p, 3)->u.coll->rows; }
+static void rows_axes(PmProgram *p) { step(p, 3)->u.coll->rows->n_dims = 3; }
+static void rows_width(PmProgram *p) { step(p, 3)->u.coll->rows->width = 0; }
+static void rows_wide(PmProgram *p) { step(p, 4)->u.coll->rows->width = 4; }
+static void rows_huge(PmProgram *p) { step(p, 3)->u.coll->rows->width = INT64_MAX / 2; }
+static void rows_local(PmProgram *p) { step(p, 3)->u.coll->rows->dims[0].local = 3; }
+static void rows_none(PmProgram *p) { step(p, 4)->u.coll->rows->dims[1].local = 0; }
+static void rows_many(PmProgram *p) { step(p, 4)->u.coll->rows->dims[1].size = INT32_MAX; }
+static void rows_high(PmProgram *p) { step(p, 3)->u.coll->rows->dims[0].first.constant = 1; }
+static void rows_low(PmProgram *p) { step(p, 3)->u.coll->rows->dims[0].first.stride[0] = -2; }
+static void rows_mesh(PmProgram *p) { step(p, 3)->u.coll->rows->dims[0].first.stride[5] = 1; }
+static void rows_overflow(PmProgram *p) { step(p, 3)->u.coll->rows->dims[0].first.stride[0] = INT64_MAX; }
+static void rows_count(PmProgram *p) { step(p, 3)->u.coll->count = 9; }
+static void rows_idx_small(PmProgram *p) { step(p, 3)->u.coll->rows->idx.bytes = 28; }
+static void rows_idx_odd(PmProgram *p) { step(p, 4)->u.coll->rows->idx.offset += 2; }
+static void rows_idx_written(PmProgram *p) { step(p, 4)->u.coll->rows->idx = step(p, 4)->u.coll->dst; }
+static void rows_in_place(PmProgram *p) { step(p, 3)->u.coll->dst = step(p, 3)->u.coll->src; }
+static void slots_none(PmProgram *p) { step(p, 2)->u.slots->slots = 0; }
+static void slots_many(PmProgram *p) { step(p, 2)->u.slots->slots = INT32_MAX; }
+static void slots_count(PmProgram *p) { step(p, 2)->u.slots->count = 9; }
+static void slots_experts(PmProgram *p) { step(p, 0)->u.slots->experts = 17; }
+static void slots_bounded(PmProgram *p) { step(p, 0)->u.slots->bounded = true; }
+static void slots_mesh(PmProgram *p) { step(p, 2)->u.slots->mesh[0] = 1; }
+static void slots_counts(PmProgram *p) { step(p, 2)->u.slots->counts.bytes -= 4; }
+static void slots_work(PmProgram *p) { step(p, 2)->u.slots->work.bytes -= 4; }
+static void slots_in_place(PmProgram *p) { step(p, 2)->u.slots->dst = step(p, 2)->u.slots->idx; }
+static void slots_over_counts(PmProgram *p) { step(p, 2)->u.slots->work = step(p, 2)->u.slots->counts; }
+
+static const Case routing_cases[] = {
+    {"malformed", rows_missing},
+    {"malformed", rows_unasked},
+    {"rows of 3 axes", rows_axes},
+    {"rows of", rows_width},
+    {"needs", rows_wide},
+    {"rows of", rows_huge},
+    {"3 of 4 on a rank", rows_local},
+    {"0 of 2 on a rank", rows_none},
+    {"of the rows", rows_many},
+    {"of the rows", rows_high},
+    {"of the rows", rows_low},
+    {"depends on mesh axis 5", rows_mesh},
+    {"32 bits", rows_overflow},
+    {"needs", rows_count},
+    {"needs", rows_idx_small},
+    {"not aligned", rows_idx_odd},
+    {"overlap", rows_idx_written},
+    {"overlap", rows_in_place},
+    {"with 0 slots", slots_none},
+    {"positions of", slots_many},
+    {"needs", slots_count},
+    {"needs", slots_experts},
+    {"positions of", slots_bounded},
+    {"unknown or twice", slots_mesh},
+    {"needs", slots_counts},
+    {"needs", slots_work},
+    {"overlaps", slots_in_place},
+    {"overlaps", slots_over_counts},
+};
+
+static void damage_to_routing_is_found(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof routing_cases / sizeof *routing_cases; i++) {
+    PmArena arena;
+    pm_arena_init(&arena, 0);
+    PmProgram *p = fixture_routing(&arena, 2);
+    PmStatus *st = pm_program_validate(p);
+    if (st) pm_status_print(st, stderr);
+    assert_null(st);
+    routing_cases[i].damage(p);
+    st = pm_program_validate(p);
+    if (!st || !strstr(pm_status_message(st), routing_cases[i].expected)) {
+      fail_msg("case %zu: expected `%s`, got `%s`", i, routing_cases[i].expected, pm_status_message(st));
+    }
+    assert_int_equal(pm_status_code(st), PM_ERR_CORRUPTION);
+    pm_status_drop(st);
+    pm_arena_deinit(&arena);
+  }
+}
+
 // What must not be refused: rotary halves in place, a row softmax in place, columns per turn, a scatter.
 static PmStatus *valid_kernel(PmKernel *k) {
   int64_t work = 1 << 20;
@@ -300,6 +382,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(models_are_valid),
       cmocka_unit_test(damage_is_found),
+      cmocka_unit_test(damage_to_routing_is_found),
       cmocka_unit_test(clever_kernels_are_valid),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
