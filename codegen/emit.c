@@ -37,6 +37,7 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
       [PM_OP_reduce_scatter] = PM_COLL_REDUCE_SCATTER,
       [PM_OP_all_to_all] = PM_COLL_ALL_TO_ALL,
       [PM_OP_permute] = PM_COLL_PERMUTE,
+      [PM_OP_shift] = PM_COLL_SHIFT,
   };
   const PmCgValue *x = &r->values[n->in[0]], *y = &r->values[n->out];
   const PmCgRef src = whole(cg, r, n->in[0]);

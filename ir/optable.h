@@ -15,6 +15,7 @@ typedef enum PmAttrField {
   PM_A_MESH = 64,
   PM_A_CALLEE = 128,
   PM_A_TURNS = 256,  // n_carry, n_inv, reverse
+  PM_A_ORDER = 512,  // zigzag, after the first of mesh
 } PmAttrField;
 
 int32_t pm_op_n_in(PmOp op);   // -1: varies

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "passes/attend.h"
 #include "passes/passes.h"
 #include "passes/place.h"
+#include "passes/attend.h"
 #include "passes/place_warn.h"
 #include "passes/shard_rules.h"
 #include "passes/zero.h"
@@ -354,6 +356,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
     collect_groups(&p);
     list_groups(&p);
     propagate(&p);
+    pm_attend_place(m, &p.tree, p.slots, ctx->diags);
     if (p.zero) {
       p.vars = PM_NEW_N(&p.scratch, PmPlaced, m->n_vars + 1);
       pm_zero_store(m, &p.tree, p.slots, ctx->diags, p.vars);

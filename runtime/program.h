@@ -118,7 +118,7 @@ typedef struct PmDot {
   PmDotLoop loops[PM_DOT_MAX_LOOPS];
 } PmDot;
 
-typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE, PM_COLL_COUNT } PmCollKind;
+typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE, PM_COLL_SHIFT, PM_COLL_COUNT } PmCollKind;
 
 // On contiguous elements, among the ranks that differ only in the coordinates of `mesh` (ordered row-major, as listed).
 //   all_reduce:     src[count] -> dst[count]
@@ -127,6 +127,7 @@ typedef enum PmCollKind { PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE
 //   all_to_all:     src[count * group] -> dst[count * group]: block j goes to member j
 //   permute:        src[count] -> dst[count]: the member at place i of the order over `mesh` sends to the one at place i of
 //                   the row-major order over `to`, the same mesh axes in another order (pm_coll_source)
+//   shift:          src[count] -> dst[count]: to the next member, from the last to the first
 // dst may equal src for all_reduce only; otherwise the ranges do not overlap. Reductions run in member order.
 typedef struct PmColl {
   uint8_t kind, dtype, reduce;  // reduce: 0 sum, 1 max
@@ -178,6 +179,7 @@ typedef struct PmVarDim {
   int64_t pad;    // positions behind it that stand for nothing, so that the mesh axes divide size + pad
   int32_t n_mesh; // divides by these mesh axes, major to minor
   uint8_t mesh[PM_PROGRAM_MAX_MESH];
+  bool zigzag;    // over the first of them, of c: rank r has chunks r and 2 c - 1 - r of 2 c, of which the others take parts
 } PmVarDim;
 
 typedef enum PmVarRole { PM_VAR_PARAM, PM_VAR_STATE, PM_VAR_INPUT, PM_VAR_STEP, PM_VAR_ROLE_COUNT } PmVarRole;
@@ -257,9 +259,10 @@ int64_t pm_program_ranks(const PmProgram *p);
 int64_t pm_program_coord(const PmProgram *p, int64_t rank, int32_t mesh);
 int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank);
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d);
-int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank);
-// The member (by its place in the order over `mesh`) whose elements `member` receives in a permute.
+// The member (by its place in the order over `mesh`) whose elements `member` receives in a permute or a shift.
 int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member);
+// Global index of element `local` of what the rank holds; out_run: elements from there on that follow it in both.
+int64_t pm_var_dim_global(const PmProgram *p, const PmVarDim *d, int64_t rank, int64_t local, int64_t *out_run);
 int64_t pm_kdtype_bytes(PmKDtype d);
 static inline bool pm_kdtype_is_half(PmKDtype d) { return d == PM_K_BF16 || d == PM_K_F16; }
 // The dtype of a value that memory holds as d.

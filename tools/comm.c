@@ -126,7 +126,8 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
                                                  [PM_COLL_ALL_GATHER] = "all_gather",
                                                  [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
                                                  [PM_COLL_ALL_TO_ALL] = "all_to_all",
-                                                 [PM_COLL_PERMUTE] = "permute"};
+                                                 [PM_COLL_PERMUTE] = "permute",
+                                                 [PM_COLL_SHIFT] = "shift"};
   const PmColl *coll = step->u.coll;
   bool reduces = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_REDUCE_SCATTER;
   PmCommRow r = {.op = ops[coll->kind],
@@ -139,7 +140,7 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
     r.mesh[i] = p->mesh_name[coll->mesh[i]];
     r.group *= p->mesh_size[coll->mesh[i]];
   }
-  r.elements = coll->kind == PM_COLL_ALL_REDUCE ? coll->count : coll->count * r.group;
+  r.elements = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_SHIFT ? coll->count : coll->count * r.group;
   r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
   if (step->loc >= 0) {
     const PmProgLoc *loc = &p->locs[step->loc];

@@ -67,6 +67,8 @@ static void expect(const PmProgram *p, const PmColl *c, const int64_t *members, 
     put((PmKDtype)c->dtype, at, to, value_at(members[sender_to(p, c, members[me])], i));
   } else if (c->kind == PM_COLL_ALL_TO_ALL) {
     put((PmKDtype)c->dtype, at, to, value_at(members[block], me * c->count + in_block));
+  } else if (c->kind == PM_COLL_SHIFT) {
+    put((PmKDtype)c->dtype, at, to, value_at(members[(me + n - 1) % n], i));
   } else {
     int64_t from = c->kind == PM_COLL_REDUCE_SCATTER ? me * c->count + i : i;
     if (pm_kdtype_is_half((PmKDtype)c->dtype)) {
