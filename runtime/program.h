@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/status.h"
 
-#define PM_PROGRAM_VERSION 4
+#define PM_PROGRAM_VERSION 5
 #define PM_KERNEL_MAX_AXES 12   // outer axes and loops of one kernel together
 #define PM_KERNEL_MAX_ARGS 24
 #define PM_KERNEL_MAX_SCALARS 8
