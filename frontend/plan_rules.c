@@ -261,8 +261,8 @@ static PmOrder order_of(const PmExpr *e) {
   return strcmp(e->name, "zigzag") == 0 ? PM_ORDER_ZIGZAG : PM_ORDER_ANY;
 }
 
-// ring(KEYS, over=M, order=zigzag), gather(KEYS, over=M), ulysses(KEYS, over=M, heads=AXIS), whose arguments are checked:
-// a rule; false: something else is meant.
+// ring(KEYS, over=M, order=zigzag), gather(KEYS, over=M), ulysses(KEYS, over=M, heads=AXIS), whose arguments are
+// checked: a rule; false: something else is meant.
 static bool add_attend(PmPlan *p, const PmPlanItem *item) {
   PmLower *lw = p->lw;
   PmRule rule = {.span = item->span, .text = item_text(p, item), .n_axes = 1, .attend = (uint8_t)attend_of(item)};

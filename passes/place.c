@@ -15,7 +15,6 @@
 #include "passes/attend.h"
 #include "passes/passes.h"
 #include "passes/place.h"
-#include "passes/attend.h"
 #include "passes/place_warn.h"
 #include "passes/shard_rules.h"
 #include "passes/zero.h"

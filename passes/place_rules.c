@@ -24,8 +24,8 @@ typedef struct Firing {
   const PmTree *tree;
   PmPlaced *slots;
   Fate *fates;
-  PmNameMap vars;      // by path
-  int32_t *var_slots;  // by variable: its slot in the first entry function that has it as a parameter, or PM_NONE
+  PmNameMap vars;         // by path
+  int32_t *var_slots;     // by variable: its slot in the first entry function that has it as a parameter, or PM_NONE
   const int32_t *orders;  // per axis: the mesh axis that splits it in zigzag, or PM_NONE
 } Firing;
 

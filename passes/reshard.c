@@ -191,8 +191,8 @@ static bool leave_one(const PmModule *m, PmReshard *r, PmType *cur, const PmType
   return false;
 }
 
-// Where a split is in an order that the search does not know: partial sums first, then slices, all-to-alls, gathers, one
-// mesh axis at a time, so that what is whole or moves is in its own order.
+// Where a split is in an order that the search does not know: partial sums first, then slices, all-to-alls, gathers,
+// one mesh axis at a time, so that what is whole or moves is in its own order.
 static void step_by_step(const PmModule *m, const PmType *from, const PmType *to, PmReshard *r) {
   PmType cur = *from;
   while (scatter_one(m, r, &cur, to)) continue;

@@ -10,7 +10,8 @@ static const char *const entry_words[] = {"setup", "step", "eval"};
 static const char *const axis_kind_words[] = {"grid", "seq"};
 static const char *const vec_words[] = {"outer", "loop"};
 static const char *const step_words[] = {"kernel", "dot", "coll"};
-static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "shift"};
+static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter",
+                                         "all_to_all", "permute",    "shift"};
 static const char *const reduce_words[] = {"sum", "max"};
 static const char *const role_words[] = {"param", "state", "input", "step"};
 static const char *const init_words[] = {"none", "const", "normal", "uniform"};

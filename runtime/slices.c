@@ -48,8 +48,8 @@ PmStatus *pm_slice_walk(const PmProgram *p, const PmVarDim *dims, int32_t n, int
     for (int64_t k = 0; k < last->have; k += run) {
       int64_t place = pm_var_dim_global(p, &dims[inner], rank, k, &run);
       if (run > last->have - k) run = last->have - k;
-      PM_TRY(fn(context, local + k * last->local_stride, global + place * last->global_stride,
-                run * last->global_stride));
+      PM_TRY(
+          fn(context, local + k * last->local_stride, global + place * last->global_stride, run * last->global_stride));
     }
     int32_t i = inner - 1;
     for (; i >= 0 && ++side[i].at == side[i].have; i--) side[i].at = 0;

@@ -356,12 +356,11 @@ static void test_zigzag_is_in_the_types(void **state) {
 
 int main(void) {
   enum { N_CASES = sizeof cases / sizeof cases[0], N_SPLIT = sizeof split_cases / sizeof split_cases[0] };
-  const struct CMUnitTest counts[] = {cmocka_unit_test(test_tensor_parallel_counts),
-                                      cmocka_unit_test(test_sequence_parallel_counts),
-                                      cmocka_unit_test(test_data_parallel_counts), cmocka_unit_test(test_zero_counts),
-                                      cmocka_unit_test(test_split_counts),
-                                      cmocka_unit_test(test_context_parallel_counts),
-                                      cmocka_unit_test(test_zigzag_is_in_the_types)};
+  const struct CMUnitTest counts[] = {
+      cmocka_unit_test(test_tensor_parallel_counts), cmocka_unit_test(test_sequence_parallel_counts),
+      cmocka_unit_test(test_data_parallel_counts),   cmocka_unit_test(test_zero_counts),
+      cmocka_unit_test(test_split_counts),           cmocka_unit_test(test_context_parallel_counts),
+      cmocka_unit_test(test_zigzag_is_in_the_types)};
   enum { N_COUNTS = sizeof counts / sizeof counts[0] };
   struct CMUnitTest tests[N_CASES + N_SPLIT + N_COUNTS];
   int32_t n = 0;
