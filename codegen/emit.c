@@ -39,6 +39,7 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
       [PM_OP_permute] = PM_COLL_PERMUTE,
       [PM_OP_gather_rows] = PM_COLL_GATHER_ROWS,
       [PM_OP_scatter_rows] = PM_COLL_SCATTER_ROWS,
+      [PM_OP_shift] = PM_COLL_SHIFT,
   };
   const PmCgValue *x = &r->values[n->in[0]], *y = &r->values[n->out];
   const PmCgRef src = whole(cg, r, n->in[0]);

@@ -231,6 +231,13 @@ static int32_t eval_random(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
     int32_t digit = dim < 0 ? operand(e, v, i + 1, at, false) : k_coord(e, &at[dim]);
     if (dim >= 0 && !pm_cg_coord_zero(&draw->offset[dim]))
       digit = k_op(e, PM_I_ADD, PM_K_I32, digit, k_param(e, &draw->offset[dim]), -1);
+    if (dim >= 0 && draw->chunk[dim]) {
+      const int32_t chunk = k_const(e, PM_K_I32, (double)draw->chunk[dim]);
+      const int32_t is_early = k_op(e, PM_I_CMP_LT, PM_K_I32, digit, chunk, -1);
+      const int32_t more = k_op(e, PM_I_SELECT, PM_K_I32, is_early, k_param(e, &draw->early[dim]),
+                                k_param(e, &draw->late[dim]));
+      digit = k_op(e, PM_I_ADD, PM_K_I32, digit, more, -1);
+    }
     const int32_t stride = k_const(e, PM_K_F64, dim < 0 ? draw->turn_stride[i] : draw->stride[dim]);
     const int32_t term = k_op(e, PM_I_MUL, PM_K_F64, k_cvt(e, PM_K_F64, digit), stride, -1);
     number = k_op(e, PM_I_ADD, PM_K_F64, number, term, -1);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "codegen/lower.h"
+#include "codegen/lower_order.h"
 
 typedef struct Coll {
   PmCg *cg;
@@ -68,6 +68,20 @@ static PmCgValue with_member(const Coll *c, const PmCgValue *x) {
   return v;
 }
 
+// What is to be split in zigzag over the group, with the ranks' parts one after the other.
+static PmCgId set_apart(Coll *c, const PmNode *n, PmCgId x, int32_t axis) {
+  return n->attr.zigzag ? pm_cg_reorder(c->cg, c->r, &c->node, x, axis, c->group, true) : x;
+}
+
+// The other way round for what was split so and is whole now.
+static PmCgId put_together(Coll *c, const PmFn *fn, const PmNode *n, PmCgId x) {
+  const PmType *from = &fn->values[n->in[0]].type, *to = &fn->values[n->out].type;
+  const PmAxisId axis = n->attr.axes[0];
+  const bool ordered = pm_cg_is_zigzag(&from->dims[pm_type_find(from, axis)].split);
+  if (!ordered || to->dims[pm_type_find(to, axis)].split.n > 0) return x;
+  return pm_cg_reorder(c->cg, c->r, &c->node, x, axis, c->group, false);
+}
+
 PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId in, const PmCgValue *result) {
   Coll c = {.cg = lw->cg, .r = lw->r, .node = node, .group = 1};
   for (int32_t i = 0; i < n->attr.n_mesh; i++) c.group *= lw->cg->m->mesh[n->attr.mesh[i]].size;
@@ -78,16 +92,16 @@ PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmC
   switch (n->op) {
     case PM_OP_all_gather: {
       const PmCgValue gathered = with_member(&c, &x);
-      return join(&c, exchange(&c, in, &gathered), axis, result);
+      return put_together(&c, lw->fn, n, join(&c, exchange(&c, in, &gathered), axis, result));
     }
     case PM_OP_reduce_scatter: {
-      const PmCgId parts = cut(&c, in, pm_cg_find_axis(&x, axis));
+      const PmCgId parts = cut(&c, set_apart(&c, n, in, axis), pm_cg_find_axis(&x, axis));
       return exchange(&c, parts, result);
     }
     case PM_OP_all_to_all: {
-      const PmCgId parts = cut(&c, in, pm_cg_find_axis(&x, n->attr.to[0]));
+      const PmCgId parts = cut(&c, set_apart(&c, n, in, n->attr.to[0]), pm_cg_find_axis(&x, n->attr.to[0]));
       const PmCgValue moved = lw->r->values[parts];
-      return join(&c, exchange(&c, parts, &moved), axis, result);
+      return put_together(&c, lw->fn, n, join(&c, exchange(&c, parts, &moved), axis, result));
     }
     default:
       return exchange(&c, in, result);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "codegen/lower_order.h"
 #include "codegen/lower_routing.h"
 
 static PmCgNode start(const PmCgLower *lw, const PmNode *n) {
@@ -35,7 +36,12 @@ static void emit_const(PmCgLower *lw, const PmNode *n) {
 
 static void emit_pos(PmCgLower *lw, const PmNode *n) {
   PmCgNode c = start(lw, n);
-  c.offset = pm_cg_offset(lw->cg, &result_type(lw, n)->dims[0]);
+  const PmDim *d = &result_type(lw, n)->dims[0];
+  if (pm_cg_is_zigzag(&d->split)) {
+    lw->env[n->out] = pm_cg_zigzag_pos(lw->cg, lw->r, &c, d);
+    return;
+  }
+  c.offset = pm_cg_offset(lw->cg, d);
   finish(lw, n, &c);
 }
 
@@ -46,7 +52,15 @@ static void emit_random(PmCgLower *lw, const PmNode *n) {
   draw->key = pm_random_stream(m, n->attr.index);
   double stride = 1;
   for (int32_t i = t->rank - 1; i >= 0; i--) {
-    draw->offset[i] = pm_cg_offset(lw->cg, &t->dims[i]);
+    if (pm_cg_is_zigzag(&t->dims[i].split)) {
+      const PmCgZigzag z = pm_cg_zigzag(lw->cg, &t->dims[i]);
+      draw->offset[i] = z.minor;
+      draw->chunk[i] = z.chunk;
+      draw->early[i] = z.early;
+      draw->late[i] = z.late;
+    } else {
+      draw->offset[i] = pm_cg_offset(lw->cg, &t->dims[i]);
+    }
     draw->stride[i] = stride;
     stride *= (double)pm_axis_logical(m, t->dims[i].axis);
   }
@@ -146,6 +160,13 @@ static void emit_merge(PmCgLower *lw, const PmNode *n) {
   finish(lw, n, &c);
 }
 
+// On one rank only the name changes.
+static void emit_local(PmCgLower *lw, const PmNode *n) {
+  PmCgNode c = start(lw, n);
+  c.op = PM_OP_rename;
+  finish(lw, n, &c);
+}
+
 static void emit_rename(PmCgLower *lw, const PmNode *n) {
   const PmCgNode c = start(lw, n);
   finish(lw, n, &c);
@@ -170,13 +191,17 @@ static void emit_stack(PmCgLower *lw, const PmNode *n) {
 static void emit_slice(PmCgLower *lw, const PmNode *n) {
   PmCgNode c = start(lw, n);
   const PmType *t = result_type(lw, n);
+  PmCgId x = lw->env[n->in[0]];
+  if (n->attr.zigzag)
+    x = pm_cg_reorder(lw->cg, lw->r, &c, x, n->attr.axes[0], lw->cg->m->mesh[n->attr.mesh[0]].size, true);
   // Offset within what the rank already holds: by the coordinates over the new mesh axes alone.
   int64_t stride = pm_dim_local(lw->cg->m, &t->dims[pm_type_find(t, n->attr.axes[0])]);
   for (int32_t i = n->attr.n_mesh - 1; i >= 0; i--) {
     c.offset.stride[n->attr.mesh[i]] = stride;
     stride *= lw->cg->m->mesh[n->attr.mesh[i]].size;
   }
-  finish(lw, n, &c);
+  const PmCgValue v = pm_cg_local(lw->cg, t);
+  lw->env[n->out] = pm_cg_node(lw->cg, lw->r, &c, &x, 1, &v);
 }
 
 static void emit_index(PmCgLower *lw, const PmNode *n) {

@@ -42,6 +42,9 @@ typedef struct PmCgDraw {
   uint64_t key;
   double stride[PM_CG_RANK], turn_stride[PM_CG_RANK];
   PmCoordTerm offset[PM_CG_RANK];
+  // Where chunk is not 0: a dim in zigzag order, whose index gets `early` more below `chunk` and `late` more from there.
+  int64_t chunk[PM_CG_RANK];
+  PmCoordTerm early[PM_CG_RANK], late[PM_CG_RANK];
 } PmCgDraw;
 
 typedef struct PmCgNode {

@@ -20,6 +20,7 @@ typedef enum Kind {
   DIMS,      // [axis/mesh, axis]
   SCHEDULE,  // of pipelines, in quotes
   SCOPE,     // the axis of a repeat
+  ORDER,     // of the parts of a ring: zigzag or plain
   WORD,      // the word `name` itself, by position
 } Kind;
 
@@ -72,9 +73,12 @@ static const Directive directives[] = {
       {NULL, SCOPE, CHOICE, 0, 0},
       {"auto", BYTES, CHOICE, 0, 0},
       {"save", PATHS, BESIDE, 0, 0}}},
-    {"ring", "`ring(AXIS, over=MESH)`", true, {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}}},
+    {"ring",
+     "`ring(AXIS, over=MESH)`, with `order=zigzag` or `order=plain`",
+     true,
+     {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}, {"order", ORDER, OPTIONAL, 0, 0}}},
     {"ulysses",
-     "`ulysses(AXIS, over=MESH)`",
+     "`ulysses(AXIS, over=MESH, heads=AXIS)`",
      true,
      {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}, {"heads", AXIS, OPTIONAL, 0, 0}}},
     {"zero",
@@ -219,6 +223,11 @@ static bool need_schedule(const Check *c, const PmExpr *e) {
   return false;
 }
 
+static bool need_order(const Check *c, const PmExpr *e) {
+  bool known = e->kind == PM_X_NAME && (strcmp(e->name, "zigzag") == 0 || strcmp(e->name, "plain") == 0);
+  return known || refuse(c, e->span, "an order is `zigzag` or `plain`");
+}
+
 typedef bool ItemFn(const Check *c, const PmExpr *e);
 
 static bool need_list(const Check *c, const PmExpr *e, ItemFn *item) {
@@ -269,6 +278,8 @@ static bool value_fits(const Check *c, const Arg *row, const PmExpr *e) {
       return e->kind == PM_X_LIST || refuse(c, e->span, "a list in square brackets is needed here");
     case SCHEDULE:
       return need_schedule(c, e);
+    case ORDER:
+      return need_order(c, e);
     case SCOPE:
       return need_scope(c, e);
     case WORD:

@@ -238,6 +238,55 @@ bool pm_plan_accumulates(const PmPlanItem *item) {
          !a->end;
 }
 
+// The one mesh axis or axis that a keyword argument names.
+static const PmExpr *named_arg(const PmPlanItem *item, const char *key) {
+  for (int32_t i = 0; i < item->args.n; i++) {
+    const PmArg *a = &item->args.items[i];
+    if (a->name.text && strcmp(a->name.text, key) == 0) return a->value;
+  }
+  return NULL;
+}
+
+static PmAttend attend_of(const PmPlanItem *item) {
+  static const char *const words[PM_ATTEND_COUNT] = {
+      [PM_ATTEND_GATHER] = "gather", [PM_ATTEND_RING] = "ring", [PM_ATTEND_ULYSSES] = "ulysses"};
+  for (int32_t k = PM_ATTEND_NONE + 1; k < PM_ATTEND_COUNT; k++)
+    if (strcmp(item->name.text, words[k]) == 0) return (PmAttend)k;
+  return PM_ATTEND_NONE;
+}
+
+static PmOrder order_of(const PmExpr *e) {
+  if (!e || e->kind != PM_X_NAME) return PM_ORDER_ANY;
+  if (strcmp(e->name, "plain") == 0) return PM_ORDER_PLAIN;
+  return strcmp(e->name, "zigzag") == 0 ? PM_ORDER_ZIGZAG : PM_ORDER_ANY;
+}
+
+// ring(KEYS, over=M, order=zigzag), gather(KEYS, over=M), ulysses(KEYS, over=M, heads=AXIS), whose arguments are
+// checked: a rule; false: something else is meant.
+static bool add_attend(PmPlan *p, const PmPlanItem *item) {
+  PmLower *lw = p->lw;
+  PmRule rule = {.span = item->span, .text = item_text(p, item), .n_axes = 1, .attend = (uint8_t)attend_of(item)};
+  if (!rule.attend) return false;
+  const PmExpr *over = named_arg(item, "over"), *heads = named_arg(item, "heads"), *keys = item->args.items[0].value;
+  for (int32_t i = 0; i < item->args.n; i++)
+    if (!item->args.items[i].name.text) keys = item->args.items[i].value;
+  rule.order = (uint8_t)order_of(named_arg(item, "order"));
+  PmSplit mesh = {0};
+  if (!pin_mesh(p, over, &mesh)) return true;
+  rule.n_mesh = 1;
+  rule.mesh[0] = mesh.mesh[0];
+  rule.axes = PM_NEW_N(lw->arena, PmAxisId, 2);
+  rule.names = PM_NEW_N(lw->arena, PmRuleName, 2);
+  const PmExpr *axes[] = {keys, heads};
+  rule.n_axes = heads ? 2 : 1;
+  for (int32_t i = 0; i < rule.n_axes; i++) {
+    rule.axes[i] = rule_axis(lw, axes[i]->name);
+    rule.names[i] = (PmRuleName){axes[i]->name, axes[i]->span};
+  }
+  add_rule(p, rule);
+  return true;
+}
+
 // What a directive may say in this version: everything else is an error once the plan is used.
 static bool asks_nothing(const PmPlanItem *item) {
   const char *name = item->name.text;
@@ -259,7 +308,7 @@ void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
     add_pad(p, item, chosen);
     return;
   }
-  if (add_zero(p, item, chosen)) return;
+  if (add_zero(p, item, chosen) || add_attend(p, item)) return;
   if (strcmp(item->name.text, "accumulate") == 0 && !pm_plan_accumulates(item)) {
     pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `accumulate(micro=N)`: N micro-batches to a step");
     return;

@@ -41,6 +41,12 @@ static bool splits_valid(const PmModule *m, const PmType *t, PmBuf *why) {
       used |= bit;
       if (!pm_mul_i64(parts, m->mesh[d->split.mesh[k]].size, &parts)) return invalid(why, "a split of too many parts");
     }
+    bool zigzag = d->split.n && d->split.zigzag;
+    if (zigzag && m->axes[d->axis].pad) return invalid(why, "axis %s is padded, in an order", m->axes[d->axis].name);
+    if (zigzag && parts >= 1 && !pm_split_divides(m, &d->split, m->axes[d->axis].size)) {
+      return invalid(why, "axis %s of size %lld does not divide into two chunks a rank", m->axes[d->axis].name,
+                     (long long)m->axes[d->axis].size);
+    }
     if (parts < 1 || m->axes[d->axis].size % parts != 0) {
       return invalid(why, "axis %s of size %lld does not divide into %lld parts", m->axes[d->axis].name,
                      (long long)m->axes[d->axis].size, (long long)parts);
@@ -378,6 +384,7 @@ static bool operands_valid(PmRuleCall *c, PmOp op) {
   if ((fields & PM_A_TO) && !axes_valid(c, c->attr->to, c->attr->n_to)) return false;
   bool group = (fields & PM_A_MESH) || ((fields & PM_A_GROUP) && c->attr->n_mesh);
   if (group && !mesh_valid(c)) return false;
+  if (c->attr->zigzag && !(fields & PM_A_ORDER)) return pm_refuse(c, "`%s` makes no split in an order", pm_op_name(op));
   for (int32_t i = 0; i < c->n_in; i++) {
     if (!pm_type_valid(c->m, &c->in[i], c->local, c->why)) return false;
   }

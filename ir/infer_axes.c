@@ -40,6 +40,29 @@ bool pm_rule_rename(PmRuleCall *c) {
   return true;
 }
 
+bool pm_rule_local(PmRuleCall *c) {
+  const PmAttr *a = c->attr;
+  if (!c->local) return pm_refuse(c, "`local` stands at stage local only");
+  if (a->n_axes != 1 || a->n_to != 1 || !c->given) return pm_refuse(c, "`local` takes two axes and a result type");
+  int32_t to = pm_type_find(c->given, a->to[0]);
+  if (!start(c) || !pm_need_axis(c, c->in, a->axes[0])) return false;
+  if (to == PM_NONE) return pm_refuse(c, "the result type has no axis %s", pm_axis_text(c, a->to[0]));
+  for (int32_t i = 0; i < c->in->rank; i++) {
+    const PmDim *d = &c->in->dims[i];
+    if (d->axis != a->axes[0]) {
+      if (!pm_out_dim(c, c->in, i)) return false;
+      continue;
+    }
+    if (!pm_type_valid(c->m, c->given, true, c->why)) return false;
+    if (pm_dim_local(c->m, d) != pm_dim_local(c->m, &c->given->dims[to])) {
+      return pm_refuse(c, "a rank does not hold as much of %s as of %s", pm_axis_text(c, d->axis),
+                       pm_axis_text(c, a->to[0]));
+    }
+    if (!pm_out_dim(c, c->given, to)) return false;
+  }
+  return true;
+}
+
 bool pm_rule_split(PmRuleCall *c) {
   const PmAttr *a = c->attr;
   int64_t size;
@@ -285,16 +308,23 @@ static bool pop_split(PmRuleCall *c, int32_t at) {
                        pm_axis_text(c, c->out->dims[at].axis));
     }
   }
+  if (s->zigzag && s->n == n && n > 1) return pm_refuse(c, "an order over one mesh axis does not go with others");
   for (int32_t i = 0; i < n; i++) s->mesh[--s->n] = 0;
+  if (s->n == 0) s->zigzag = false;
   return true;
 }
 
 static bool push_split(PmRuleCall *c, int32_t at) {
+  PmSplit *s = &c->out->dims[at].split;
+  if (c->attr->zigzag && (s->n || c->attr->n_mesh != 1)) {
+    return pm_refuse(c, "zigzag is an order over one mesh axis, the first");
+  }
   for (int32_t i = 0; i < c->attr->n_mesh; i++) {
-    if (!pm_split_push(&c->out->dims[at].split, c->attr->mesh[i])) {
+    if (!pm_split_push(s, c->attr->mesh[i])) {
       return pm_refuse(c, "a split over more than %d mesh axes", PM_MAX_SPLIT);
     }
   }
+  if (c->attr->zigzag) s->zigzag = true;
   return true;
 }
 
@@ -343,6 +373,11 @@ bool pm_rule_permute(PmRuleCall *c) {
   if (p.n != c->attr->n_mesh || memcmp(p.from, c->attr->mesh, (size_t)p.n) != 0) {
     return pm_refuse(c, "these are not the mesh axes among which `permute` moves parts");
   }
+  return true;
+}
+
+bool pm_rule_shift(PmRuleCall *c) {
+  *c->out = *c->in;
   return true;
 }
 

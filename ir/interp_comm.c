@@ -86,6 +86,45 @@ static void combine_box(PmNd *nd, PmReduceKind kind, const double *from, double 
   } while (pm_nd_next(nd));
 }
 
+// The parts of a zigzag split stand one after the other along `axis`, which is whole: brings every rank's elements from
+// there to their places, or back (`apart`). Reads `from`, writes `to`.
+static void reorder(const PmEval *e, const PmTensor *from, PmTensor *to, PmAxisId axis, bool apart) {
+  const PmModule *m = e->ip->m;
+  int64_t size = pm_axis_size(m, axis), stride = pm_axis_stride(m, &to->type, axis), c = pm_group_size(e);
+  for (int64_t r = 0; r < to->ranks; r++) {
+    const double *x = pm_rank_data(from, r);
+    double *y = pm_rank_data(to, r);
+    for (int64_t i = 0; i < to->n; i++) {
+      int64_t at = i / stride % size;
+      int64_t source = apart ? pm_zigzag_global(size, c, at) : pm_zigzag_place(size, c, at);
+      y[i] = x[i + (source - at) * stride];
+    }
+  }
+}
+
+// A copy of the operand with axis `axis` in the order of the parts, or the operand where that is its order.
+static PmStatus *set_apart(PmEval *e, PmAxisId axis, PmTensor *copy, const PmTensor **out) {
+  *out = e->in[0];
+  if (!e->node->attr.zigzag) return NULL;
+  PM_TRY(pm_interp_alloc(e->ip, &e->in[0]->type, copy));
+  reorder(e, e->in[0], copy, axis, true);
+  *out = copy;
+  return NULL;
+}
+
+// The axis was split in zigzag and is whole now.
+static PmStatus *put_together(PmEval *e, PmAxisId axis) {
+  const PmType *from = &e->in[0]->type, *to = &e->out->type;
+  const PmSplit *had = &from->dims[pm_type_find(from, axis)].split;
+  if (had->n == 0 || !had->zigzag || to->dims[pm_type_find(to, axis)].split.n > 0) return NULL;
+  PmTensor copy = {.data = NULL};
+  PM_TRY(pm_interp_alloc(e->ip, to, &copy));
+  memcpy(copy.data, e->out->data, (size_t)(copy.n * copy.ranks) * sizeof *copy.data);
+  reorder(e, &copy, e->out, axis, false);
+  pm_interp_free(e->ip, &copy);
+  return NULL;
+}
+
 PmStatus *pm_eval_all_gather(PmEval *e) {
   const PmType *to = &e->out->type, *from = &e->in[0]->type;
   PmAxisId axis = e->node->attr.axes[0];
@@ -96,20 +135,24 @@ PmStatus *pm_eval_all_gather(PmEval *e) {
                pm_rank_data(e->out, r) + block_start(e, to, from, axis, g));
     }
   }
-  return NULL;
+  return put_together(e, axis);
 }
 
 PmStatus *pm_eval_reduce_scatter(PmEval *e) {
   const PmType *to = &e->out->type, *from = &e->in[0]->type;
   PmNd nd = common_box(e);
+  PmTensor copy = {.data = NULL};
+  const PmTensor *x;
+  PM_TRY(set_apart(e, e->node->attr.axes[0], &copy, &x));
   for (int64_t r = 0; r < e->out->ranks; r++) {
     int64_t start = block_start(e, from, to, e->node->attr.axes[0], pm_group_index(e, r));
     double *out = pm_rank_data(e->out, r);
-    copy_box(&nd, pm_rank_data(e->in[0], pm_group_member(e, r, 0)) + start, out);
+    copy_box(&nd, pm_rank_data(x, pm_group_member(e, r, 0)) + start, out);
     for (int64_t g = 1; g < pm_group_size(e); g++) {
-      combine_box(&nd, e->node->attr.kind, pm_rank_data(e->in[0], pm_group_member(e, r, g)) + start, out);
+      combine_box(&nd, e->node->attr.kind, pm_rank_data(x, pm_group_member(e, r, g)) + start, out);
     }
   }
+  pm_interp_free(e->ip, &copy);
   return NULL;
 }
 
@@ -117,12 +160,26 @@ PmStatus *pm_eval_all_to_all(PmEval *e) {
   const PmType *to = &e->out->type, *from = &e->in[0]->type;
   const PmAttr *a = &e->node->attr;
   PmNd nd = common_box(e);
+  PmTensor copy = {.data = NULL};
+  const PmTensor *x;
+  PM_TRY(set_apart(e, a->to[0], &copy, &x));
   for (int64_t r = 0; r < e->out->ranks; r++) {
     int64_t start = block_start(e, from, to, a->to[0], pm_group_index(e, r));
     for (int64_t g = 0; g < pm_group_size(e); g++) {
-      copy_box(&nd, pm_rank_data(e->in[0], pm_group_member(e, r, g)) + start,
+      copy_box(&nd, pm_rank_data(x, pm_group_member(e, r, g)) + start,
                pm_rank_data(e->out, r) + block_start(e, to, from, a->axes[0], g));
     }
+  }
+  pm_interp_free(e->ip, &copy);
+  return put_together(e, a->axes[0]);
+}
+
+PmStatus *pm_eval_shift(PmEval *e) {
+  int64_t n_members = pm_group_size(e);
+  for (int64_t r = 0; r < e->out->ranks; r++) {
+    int64_t from = (pm_group_index(e, r) + n_members - 1) % n_members;
+    memcpy(pm_rank_data(e->out, r), pm_rank_data(e->in[0], pm_group_member(e, r, from)),
+           (size_t)e->out->n * sizeof(double));
   }
   return NULL;
 }
@@ -143,32 +200,29 @@ PmStatus *pm_eval_permute(PmEval *e) {
 PmStatus *pm_eval_slice(PmEval *e) {
   const PmType *to = &e->out->type, *from = &e->in[0]->type;
   PmNd nd = common_box(e);
+  PmTensor copy = {.data = NULL};
+  const PmTensor *x;
+  PM_TRY(set_apart(e, e->node->attr.axes[0], &copy, &x));
   for (int64_t r = 0; r < e->out->ranks; r++) {
     int64_t start = block_start(e, from, to, e->node->attr.axes[0], pm_group_index(e, r));
-    copy_box(&nd, pm_rank_data(e->in[0], r) + start, pm_rank_data(e->out, r));
+    copy_box(&nd, pm_rank_data(x, r) + start, pm_rank_data(e->out, r));
   }
+  pm_interp_free(e->ip, &copy);
   return NULL;
 }
 
-// A walk over the part of `rank`, padding left out: array 0 the part, array 1 the whole tensor from element *out_start
-// on. False when the rank holds padding alone.
-static bool part_walk(const PmModule *m, const PmType *t, int64_t rank, PmNd *out_nd, int64_t *out_start) {
-  int64_t local[PM_MAX_RANK], whole = 1, have[PM_MAX_RANK], stride[PM_MAX_RANK];
-  *out_nd = (PmNd){0};
-  *out_start = 0;
-  pm_local_strides(m, t, local);
+// The element of the whole tensor that is element `at` of what `rank` holds, or PM_NONE for padding.
+static int64_t whole_element(const PmModule *m, const PmType *t, int64_t rank, int64_t at) {
+  int64_t element = 0, stride = 1;
   for (int32_t i = t->rank - 1; i >= 0; i--) {
-    bool splits = m->stage == PM_STAGE_LOCAL;
-    int64_t logical = pm_axis_logical(m, t->dims[i].axis), size = pm_local_size(m, t, i);
-    int64_t offset = splits ? pm_dim_offset(m, &t->dims[i], rank) : 0;
-    have[i] = logical - offset < size ? logical - offset : size;
-    if (have[i] <= 0) return false;
-    stride[i] = whole;
-    *out_start += offset * whole;
-    whole *= logical;
+    int64_t size = pm_local_size(m, t, i), logical = pm_axis_logical(m, t->dims[i].axis), index = at % size;
+    if (m->stage == PM_STAGE_LOCAL) index = pm_dim_global(m, &t->dims[i], rank, index);
+    if (index >= logical) return PM_NONE;
+    element += index * stride;
+    stride *= logical;
+    at /= size;
   }
-  for (int32_t i = 0; i < t->rank; i++) pm_nd_dim(out_nd, have[i], local[i], stride[i], 0);
-  return true;
+  return element;
 }
 
 // The rank has coordinate 0 on every mesh axis over which the type is partial.
@@ -191,30 +245,25 @@ static bool first_replica(const PmModule *m, const PmType *t, int64_t rank) {
 
 void pm_tensor_scatter(const PmModule *m, const double *global, PmTensor *out) {
   for (int64_t r = 0; r < out->ranks; r++) {
-    int64_t start;
-    PmNd nd;
-    memset(pm_rank_data(out, r), 0, (size_t)out->n * sizeof *global);
-    if (!part_walk(m, &out->type, r, &nd, &start)) continue;
-    if (first_of_partials(m, &out->type, r, true)) copy_box(&nd, global + start, pm_rank_data(out, r));
+    double *part = pm_rank_data(out, r);
+    bool holds = first_of_partials(m, &out->type, r, true);
+    for (int64_t i = 0; i < out->n; i++) {
+      int64_t element = holds ? whole_element(m, &out->type, r, i) : PM_NONE;
+      part[i] = element == PM_NONE ? 0 : global[element];
+    }
   }
 }
 
 void pm_tensor_gather(const PmModule *m, const PmTensor *t, double *out_global) {
   PmReduceKind kind = t->type.n_partial ? (PmReduceKind)t->type.partial[0].kind : PM_SUM;
   for (int64_t r = 0; r < t->ranks; r++) {
-    int64_t start;
-    PmNd nd;
-    if (!first_replica(m, &t->type, r) || !part_walk(m, &t->type, r, &nd, &start)) continue;
+    if (!first_replica(m, &t->type, r)) continue;
     bool first = first_of_partials(m, &t->type, r, false);
-    double *to = out_global + start;
     const double *from = pm_rank_data(t, r);
-    pm_nd_start(&nd);
-    do {
-      for (int64_t i = 0; i < nd.inner; i++) {
-        double *y = &to[nd.at[1] + i * nd.step[1]];
-        double v = from[nd.at[0] + i * nd.step[0]];
-        *y = first ? v : combine(kind, *y, v);
-      }
-    } while (pm_nd_next(&nd));
+    for (int64_t i = 0; i < t->n; i++) {
+      int64_t element = whole_element(m, &t->type, r, i);
+      if (element == PM_NONE) continue;
+      out_global[element] = first ? from[i] : combine(kind, out_global[element], from[i]);
+    }
   }
 }

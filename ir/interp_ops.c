@@ -12,9 +12,8 @@ PmStatus *pm_eval_const(PmEval *e) {
 
 PmStatus *pm_eval_pos(PmEval *e) {
   for (int64_t r = 0; r < e->out->ranks; r++) {
-    int64_t first = pm_dim_offset(e->ip->m, &e->out->type.dims[0], r);
     double *out = pm_rank_data(e->out, r);
-    for (int64_t i = 0; i < e->out->n; i++) out[i] = (double)(first + i);
+    for (int64_t i = 0; i < e->out->n; i++) out[i] = (double)pm_dim_global(e->ip->m, &e->out->type.dims[0], r, i);
   }
   return NULL;
 }
@@ -42,7 +41,7 @@ PmStatus *pm_eval_random(PmEval *e) {
       int64_t rest = i;
       for (int32_t d = t->rank - 1; d >= 0; d--) {
         int64_t size = pm_local_size(m, t, d);
-        at += (uint64_t)(rest % size + pm_dim_offset(m, &t->dims[d], r)) * stride;
+        at += (uint64_t)pm_dim_global(m, &t->dims[d], r, rest % size) * stride;
         stride *= (uint64_t)pm_axis_logical(m, t->dims[d].axis);
         rest /= size;
       }
@@ -82,6 +81,7 @@ static PmStatus *copy_all(PmEval *e) {
 
 // The rounding that follows does the conversion.
 PmStatus *pm_eval_cast(PmEval *e) { return copy_all(e); }
+PmStatus *pm_eval_local(PmEval *e) { return copy_all(e); }
 PmStatus *pm_eval_rename(PmEval *e) { return copy_all(e); }
 // The parts stand in place of the axis, major first, and the major part takes its split: the same row-major order.
 PmStatus *pm_eval_split(PmEval *e) { return copy_all(e); }
@@ -199,19 +199,17 @@ PmStatus *pm_eval_index(PmEval *e) {
   const PmModule *m = e->ip->m;
   const PmType *t = &e->in[0]->type;
   int32_t dim = pm_type_find(t, e->node->attr.axes[0]);
-  int64_t rows = pm_local_size(m, t, dim);
   int64_t stride = pm_axis_stride(m, t, e->node->attr.axes[0]);
   PmNd nd = index_walk(e, &e->out->type, t, &e->in[1]->type);
   for (int64_t r = 0; r < e->out->ranks; r++) {
     const double *table = pm_rank_data(e->in[0], r);
     const double *idx = pm_rank_data(e->in[1], r);
     double *out = pm_rank_data(e->out, r);
-    double first = (double)pm_dim_offset(m, &t->dims[dim], r);
     pm_nd_start(&nd);
     do {
       for (int64_t i = 0; i < nd.inner; i++, out++) {
-        double row = idx[nd.at[1] + i * nd.step[1]] - first;
-        if (row >= 0 && row < (double)rows) *out = table[nd.at[0] + i * nd.step[0] + (int64_t)row * stride];
+        int64_t row = pm_dim_find(m, &t->dims[dim], r, (int64_t)idx[nd.at[1] + i * nd.step[1]]);
+        if (row >= 0) *out = table[nd.at[0] + i * nd.step[0] + row * stride];
       }
     } while (pm_nd_next(&nd));
   }
@@ -222,19 +220,17 @@ PmStatus *pm_eval_scatter_add(PmEval *e) {
   const PmModule *m = e->ip->m;
   const PmType *t = &e->out->type;
   int32_t dim = pm_type_find(t, e->node->attr.axes[0]);
-  int64_t rows = pm_local_size(m, t, dim);
   int64_t stride = pm_axis_stride(m, t, e->node->attr.axes[0]);
   PmNd nd = index_walk(e, &e->in[1]->type, t, &e->in[0]->type);
   for (int64_t r = 0; r < e->out->ranks; r++) {
     const double *idx = pm_rank_data(e->in[0], r);
     const double *update = pm_rank_data(e->in[1], r);
     double *out = pm_rank_data(e->out, r);
-    double first = (double)pm_dim_offset(m, &t->dims[dim], r);
     pm_nd_start(&nd);
     do {
       for (int64_t i = 0; i < nd.inner; i++, update++) {
-        double row = idx[nd.at[1] + i * nd.step[1]] - first;
-        if (row >= 0 && row < (double)rows) out[nd.at[0] + i * nd.step[0] + (int64_t)row * stride] += *update;
+        int64_t row = pm_dim_find(m, &t->dims[dim], r, (int64_t)idx[nd.at[1] + i * nd.step[1]]);
+        if (row >= 0) out[nd.at[0] + i * nd.step[0] + row * stride] += *update;
       }
     } while (pm_nd_next(&nd));
   }

@@ -84,8 +84,8 @@ static int64_t row_start(const PmEval *e, const PmType *table, int64_t rank, dou
   int64_t rest = (int64_t)index;
   for (int32_t i = a->n_axes - 1; i >= 0; i--) {
     int32_t dim = pm_type_find(table, a->axes[i]);
-    int64_t row = rest % m->axes[a->axes[i]].size - pm_dim_offset(m, &table->dims[dim], rank);
-    if (row < 0 || row >= pm_local_size(m, table, dim)) return -1;
+    int64_t row = pm_dim_find(m, &table->dims[dim], rank, rest % m->axes[a->axes[i]].size);
+    if (row < 0) return -1;
     at += row * pm_axis_stride(m, table, a->axes[i]);
     rest /= m->axes[a->axes[i]].size;
   }

@@ -59,6 +59,9 @@ typedef struct PmLoc {
 //                  or is f32 where the type given says so: the sum before it is rounded
 //   reduce         kind, axes[n_axes]
 //   rename         axes[i] -> to[i]
+//   local          axes[0] -> to[0], in place: what each rank holds of axes[0] becomes its part of to[0], split as
+//                  the given result type says; the local sizes are equal. Where the split vanishes the ranks hold
+//                  different values that no type tells apart, so it stands only in functions that `partition` makes whole
 //   split          axes[0] -> to[n_to], major first; in place
 //   merge          axes[n_axes] (major first, any position; merged at the place of axes[0]) -> to[0]
 //   stack          to[0]: the new axis (its size = number of operands), placed first
@@ -83,6 +86,7 @@ typedef struct PmLoc {
 //   all_gather     mesh[n_mesh] (minor end of the split of axes[0]), axes[0]
 //   reduce_scatter mesh[n_mesh], kind, axes[0] (mesh axes are appended to its split)
 //   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s
+//   shift          mesh[n_mesh]: each member of the group gets the value of the one before it, the first that of the last
 //   permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the mesh axes
 //                  among which it happens, in the order of the source (pm_permute_orders)
 //   gather_rows    operands (table, indices); axes[n_axes], one or two: the table's row axes. The indices point into an
@@ -101,6 +105,7 @@ typedef struct PmAttr {
   PmFnId callee;
   int32_t n_carry, n_inv;
   bool reverse, bounded;
+  bool zigzag;  // slice, reduce_scatter, all_to_all: the split that they make, over one mesh axis, is in this order
   uint8_t n_axes, n_to, n_mesh;
   uint8_t mesh[PM_MAX_MESH];
   PmAxisId axes[PM_MAX_RANK];
@@ -185,6 +190,11 @@ typedef struct PmRuleName {
   PmSpan span;
 } PmRuleName;
 
+// How attention crosses a sequence that is split: its keys and values are gathered, go round, or change places with heads.
+typedef enum PmAttend { PM_ATTEND_NONE, PM_ATTEND_GATHER, PM_ATTEND_RING, PM_ATTEND_ULYSSES, PM_ATTEND_COUNT } PmAttend;
+
+typedef enum PmOrder { PM_ORDER_ANY, PM_ORDER_PLAIN, PM_ORDER_ZIGZAG, PM_ORDER_COUNT } PmOrder;
+
 // A placement rule of the effective plan, resolved to ids, in firing order.
 typedef struct PmRule {
   uint32_t roles;          // bit set of 1 << PmRole
@@ -195,6 +205,9 @@ typedef struct PmRule {
   bool none;               // closes the axis
   uint8_t zero;            // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles
   bool pad;                // pad(AXIS): axes[] may be padded; no roles
+  uint8_t attend;          // PmAttend; not NONE: axes[0] is that of the keys, axes[1] (ulysses, may be absent) that of the
+                           // heads, mesh[0] what splits the sequence; no roles
+  uint8_t order;           // PmOrder, of a ring: ANY is zigzag where the sequence divides so
   int32_t n_mesh;
   uint8_t mesh[PM_MAX_SPLIT];
   const char *text;        // as the user wrote it: "shard heads, ff -> tensor"
@@ -290,14 +303,14 @@ int64_t pm_axis_size(const PmModule *m, PmAxisId a);
 int64_t pm_axis_logical(const PmModule *m, PmAxisId a);  // without padding
 // Product of the mesh axes of a split; local size = size / parts (asserts that it divides).
 int64_t pm_split_parts(const PmModule *m, const PmSplit *s);
+// The axis divides so: into equal parts, and with zigzag into twice as many chunks over the first mesh axis.
+bool pm_split_divides(const PmModule *m, const PmSplit *s, int64_t size);
 int64_t pm_dim_local(const PmModule *m, const PmDim *d);
 bool pm_type_elements(const PmModule *m, const PmType *t, int64_t *out);  // global; false past PM_MAX_ELEMENTS
 int64_t pm_type_local_elements(const PmModule *m, const PmType *t);
 int64_t pm_type_local_bytes(const PmModule *m, const PmType *t);
 int64_t pm_mesh_ranks(const PmModule *m);
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh);
-// First global index on a dim that `rank` holds: (coordinate over the split, major to minor) * local size.
-int64_t pm_dim_offset(const PmModule *m, const PmDim *d, int64_t rank);
 // The ranks among which a permute moves parts: those that differ in these mesh axes only. The part of the rank at place i
 // of their row-major order over `from` goes to the one at place i of that over `to`.
 typedef struct PmPermute {
@@ -307,6 +320,12 @@ typedef struct PmPermute {
 // The orders that bring a value from one placement to another. False when a dim has another number of parts in it, or
 // partial sums differ.
 bool pm_permute_orders(const PmModule *m, const PmType *from, const PmType *to, PmPermute *out);
+// Global index of element `local` of what `rank` holds of the dim, and back: PM_NONE for one that it does not hold.
+int64_t pm_dim_global(const PmModule *m, const PmDim *d, int64_t rank, int64_t local);
+int64_t pm_dim_find(const PmModule *m, const PmDim *d, int64_t rank, int64_t global);
+// Where element `at` of c ranks' zigzag parts, one after the other, stands in an axis of `size`, and back.
+int64_t pm_zigzag_global(int64_t size, int64_t c, int64_t at);
+int64_t pm_zigzag_place(int64_t size, int64_t c, int64_t global);
 void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out);
 
 // Op and scalar tables.

@@ -223,6 +223,8 @@ int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh) {
   return rank % m->mesh[mesh].size;
 }
 
+static bool is_zigzag(const PmSplit *s) { return s->n > 0 && s->zigzag; }
+
 // The mesh axes of the splits beyond what both types have of each dim, then those of `others` that are not among them.
 static int32_t moved_axes(const PmType *t, const PmType *other, uint32_t others, uint8_t *out) {
   int32_t n = 0;
@@ -244,8 +246,11 @@ bool pm_permute_orders(const PmModule *m, const PmType *from, const PmType *to, 
   if (from->rank != to->rank || from->n_partial != to->n_partial) return false;
   for (int32_t i = 0; i < from->n_partial; i++)
     if (from->partial[i].mesh != to->partial[i].mesh || from->partial[i].kind != to->partial[i].kind) return false;
-  for (int32_t d = 0; d < from->rank; d++)
-    if (pm_split_parts(m, &from->dims[d].split) != pm_split_parts(m, &to->dims[d].split)) return false;
+  for (int32_t d = 0; d < from->rank; d++) {
+    const PmSplit *a = &from->dims[d].split, *b = &to->dims[d].split;
+    if (pm_split_parts(m, a) != pm_split_parts(m, b)) return false;
+    if ((is_zigzag(a) || is_zigzag(b)) && !pm_split_equal(a, b)) return false;
+  }
   uint32_t all = 0;
   uint8_t axes[PM_MAX_MESH];
   for (int32_t i = moved_axes(from, to, 0, axes); i > 0; i--) all |= UINT32_C(1) << axes[i - 1];
@@ -255,10 +260,43 @@ bool pm_permute_orders(const PmModule *m, const PmType *from, const PmType *to, 
   return true;
 }
 
-int64_t pm_dim_offset(const PmModule *m, const PmDim *d, int64_t rank) {
+int64_t pm_zigzag_global(int64_t size, int64_t c, int64_t at) {
+  int64_t chunk = size / (2 * c), part = at / (2 * chunk), within = at % (2 * chunk);
+  return within < chunk ? part * chunk + within : (2 * c - 2 - part) * chunk + within;
+}
+
+int64_t pm_zigzag_place(int64_t size, int64_t c, int64_t global) {
+  int64_t chunk = size / (2 * c), number = global / chunk, within = global % chunk;
+  return number < c ? 2 * number * chunk + within : (2 * (2 * c - 1 - number) + 1) * chunk + within;
+}
+
+// First element of the rank in the order of the ranks' parts.
+static int64_t first_place(const PmModule *m, const PmDim *d, int64_t rank) {
   int64_t part = 0;
   for (int32_t i = 0; i < d->split.n; i++) {
     part = part * m->mesh[d->split.mesh[i]].size + pm_mesh_coord(m, rank, d->split.mesh[i]);
   }
   return part * pm_dim_local(m, d);
+}
+
+int64_t pm_dim_global(const PmModule *m, const PmDim *d, int64_t rank, int64_t local) {
+  int64_t at = first_place(m, d, rank) + local;
+  if (!is_zigzag(&d->split)) return at;
+  return pm_zigzag_global(pm_axis_size(m, d->axis), m->mesh[d->split.mesh[0]].size, at);
+}
+
+int64_t pm_dim_find(const PmModule *m, const PmDim *d, int64_t rank, int64_t global) {
+  int64_t size = pm_axis_size(m, d->axis), at = global;
+  if (global < 0 || global >= size) return PM_NONE;
+  if (is_zigzag(&d->split)) at = pm_zigzag_place(size, m->mesh[d->split.mesh[0]].size, global);
+  at -= first_place(m, d, rank);
+  return at >= 0 && at < pm_dim_local(m, d) ? at : PM_NONE;
+}
+
+bool pm_split_divides(const PmModule *m, const PmSplit *s, int64_t size) {
+  int64_t parts = 1, chunks;
+  for (int32_t i = 0; i < s->n; i++)
+    if (!pm_mul_i64(parts, m->mesh[s->mesh[i]].size, &parts)) return false;
+  if (parts < 1 || size % parts != 0) return false;
+  return !is_zigzag(s) || (pm_mul_i64(m->mesh[s->mesh[0]].size, 2, &chunks) && size % chunks == 0);
 }

@@ -17,6 +17,7 @@ typedef enum PmAttrField {
   PM_A_TURNS = 256,  // n_carry, n_inv, reverse
   PM_A_GROUP = 512,  // mesh, if there are any; only then at stage LOCAL alone
   PM_A_BOUNDED = 1024,
+  PM_A_ORDER = 2048,  // zigzag, after the first of mesh
 } PmAttrField;
 
 int32_t pm_op_n_in(PmOp op);   // -1: varies

@@ -80,10 +80,19 @@ static void put_mesh_list(const PmModule *m, const uint8_t *mesh, int32_t n, con
   }
 }
 
+// a~zigzag+b+c
+static void put_mesh_order(const PmModule *m, const uint8_t *mesh, int32_t n, bool zigzag, PmBuf *out) {
+  put_mesh_list(m, mesh, zigzag ? 1 : n, "+", out);
+  if (!zigzag) return;
+  pm_buf_puts(out, "~zigzag");
+  if (n > 1) pm_buf_putc(out, '+');
+  put_mesh_list(m, mesh + 1, n - 1, "+", out);
+}
+
 static void put_split(const PmModule *m, const PmSplit *s, PmBuf *out) {
   if (!s->n) return;
   pm_buf_putc(out, '/');
-  put_mesh_list(m, s->mesh, s->n, "+", out);
+  put_mesh_order(m, s->mesh, s->n, s->zigzag, out);
 }
 
 void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out) {
@@ -155,7 +164,7 @@ static void put_attr(const PmModule *m, const PmNode *node, PmBuf *out) {
     if (fields & PM_A_INDEX) pm_buf_printf(out, " = %lld", (long long)a->index);
     if (fields & PM_A_MESH) {
       pm_buf_puts(out, fields & PM_A_AXES ? " / " : "/ ");
-      put_mesh_list(m, a->mesh, a->n_mesh, "+", out);
+      put_mesh_order(m, a->mesh, a->n_mesh, a->zigzag && (fields & PM_A_ORDER), out);
     }
     if ((fields & PM_A_GROUP) && a->n_mesh) {
       pm_buf_puts(out, " / ");
@@ -368,6 +377,8 @@ static void print_rules(const PmModule *m, PmBuf *out) {
     if (r->none) pm_buf_puts(out, " none");
     if (r->zero) pm_buf_printf(out, " zero=%d", r->zero);
     if (r->pad) pm_buf_puts(out, " pad");
+    if (r->attend) pm_buf_printf(out, " attend=%d", r->attend);
+    if (r->order) pm_buf_printf(out, " order=%d", r->order);
     put_key(out, "scope", r->scope);
     put_key(out, "pin", r->pin);
     if (r->pin) {

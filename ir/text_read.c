@@ -203,6 +203,13 @@ static bool read_rule_line(PmReader *r, int32_t *cap) {
   if (pm_lex_key(x, "zero") && !pm_lex_i64(x, 1, 3, &zero)) return false;
   rule.zero = (uint8_t)zero;
   rule.pad = pm_lex_accept_word(x, "pad");
+  int64_t attend = 0;
+  if (pm_lex_key(x, "attend") && !pm_lex_i64(x, 1, PM_ATTEND_COUNT - 1, &attend)) return false;
+  rule.attend = (uint8_t)attend;
+  int64_t order = 0;
+  if (pm_lex_key(x, "order") && !pm_lex_i64(x, 1, PM_ORDER_COUNT - 1, &order)) return false;
+  rule.order = (uint8_t)order;
+  if (attend && (rule.n_axes < 1 || rule.n_mesh != 1)) return pm_lex_fail(x, "`attend` takes an axis and a mesh axis");
   if (pm_lex_key(x, "scope") && !pm_lex_string(x, &rule.scope)) return false;
   if (pm_lex_key(x, "pin") && (!pm_lex_string(x, &rule.pin) || !read_pin_dims(r, &rule))) return false;
   if (pm_lex_key(x, "text") && !pm_lex_string(x, &rule.text)) return false;

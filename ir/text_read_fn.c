@@ -24,12 +24,19 @@ bool pm_read_mesh(PmReader *r, uint8_t *out) {
   return true;
 }
 
+static bool read_order(PmReader *r, bool *out_zigzag) {
+  *out_zigzag = pm_lex_accept(&r->x, '~');
+  if (!*out_zigzag) return !r->x.st;
+  return pm_lex_accept_word(&r->x, "zigzag") || pm_lex_unexpected(&r->x, "`zigzag`");
+}
+
 bool pm_read_split(PmReader *r, PmSplit *out) {
   if (!pm_lex_accept(&r->x, '/')) return !r->x.st;
   do {
     uint8_t mesh;
     if (!pm_read_mesh(r, &mesh)) return false;
     if (!pm_split_push(out, mesh)) return pm_lex_fail(&r->x, "a split over more than %d mesh axes", PM_MAX_SPLIT);
+    if (out->n == 1 && !read_order(r, &out->zigzag)) return false;
   } while (pm_lex_accept(&r->x, '+'));
   return !r->x.st;
 }
@@ -199,11 +206,12 @@ static bool read_axes(PmReader *r, PmAxisId *axes, uint8_t *n) {
   return !r->x.st;
 }
 
-static bool read_mesh_list(PmReader *r, PmAttr *a) {
+static bool read_mesh_list(PmReader *r, uint32_t fields, PmAttr *a) {
   if (!pm_lex_expect(&r->x, '/')) return false;
   do {
     if (a->n_mesh >= PM_MAX_MESH) return pm_lex_fail(&r->x, "more than %d mesh axes", PM_MAX_MESH);
     if (!pm_read_mesh(r, &a->mesh[a->n_mesh++])) return false;
+    if (a->n_mesh == 1 && (fields & PM_A_ORDER) && !read_order(r, &a->zigzag)) return false;
   } while (pm_lex_accept(&r->x, '+'));
   return !r->x.st;
 }
@@ -221,7 +229,7 @@ static bool read_bracket(PmReader *r, uint32_t fields, PmAttr *a) {
     return false;
   }
   bool group = (fields & PM_A_MESH) || ((fields & PM_A_GROUP) && pm_lex_is(x, '/'));
-  if (group && !read_mesh_list(r, a)) return false;
+  if (group && !read_mesh_list(r, fields, a)) return false;
   return pm_lex_expect(x, ']');
 }
 

@@ -95,7 +95,9 @@ void pm_type_clear_placement(PmType *t) {
   t->n_partial = 0;
 }
 
-bool pm_split_equal(const PmSplit *a, const PmSplit *b) { return a->n == b->n && memcmp(a->mesh, b->mesh, a->n) == 0; }
+bool pm_split_equal(const PmSplit *a, const PmSplit *b) {
+  return a->n == b->n && memcmp(a->mesh, b->mesh, a->n) == 0 && (a->n == 0 || a->zigzag == b->zigzag);
+}
 
 bool pm_split_has(const PmSplit *s, int32_t mesh) {
   for (int32_t i = 0; i < s->n; i++) {
@@ -106,6 +108,7 @@ bool pm_split_has(const PmSplit *s, int32_t mesh) {
 
 bool pm_split_push(PmSplit *s, int32_t mesh) {
   if (s->n >= PM_MAX_SPLIT) return false;
+  if (s->n == 0) s->zigzag = false;
   s->mesh[s->n++] = (uint8_t)mesh;
   return true;
 }
@@ -142,6 +145,7 @@ void pm_type_drop_partial(PmType *t, int32_t mesh) {
 void pm_split_cut(PmSplit *s, int32_t mesh) {
   for (uint8_t i = 0; i < s->n; i++)
     if (s->mesh[i] == mesh) s->n = i;
+  if (s->n == 0) s->zigzag = false;
 }
 
 void pm_type_cut_mesh(PmType *t, int32_t mesh) {

@@ -31,8 +31,12 @@ typedef enum PmDtype {
 
 typedef enum PmReduceKind { PM_SUM, PM_MAX, PM_REDUCE_COUNT } PmReduceKind;
 
+// zigzag: the order of the parts over the first mesh axis, of c ranks. The axis is 2 c chunks, of which rank r has r and
+// 2 c - 1 - r, in this order, so that causal work is the same on every rank; further mesh axes divide what a rank has.
+// Text: seq:64/context~zigzag+tensor. Means nothing when n is 0.
 typedef struct PmSplit {
   uint8_t n;
+  bool zigzag;
   uint8_t mesh[PM_MAX_SPLIT];  // major to minor
 } PmSplit;
 

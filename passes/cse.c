@@ -23,6 +23,7 @@ static void put_type(PmBuf *b, const PmType *t) {
     const PmDim *d = &t->dims[i];
     put_i64(b, d->axis);
     put_i64(b, d->split.n);
+    put_i64(b, d->split.n && d->split.zigzag);
     pm_buf_put(b, d->split.mesh, d->split.n);
   }
   put_i64(b, t->n_partial);
@@ -43,6 +44,7 @@ static void put_attr(PmBuf *b, const PmAttr *a) {
   put_i64(b, a->n_inv);
   put_i64(b, a->reverse);
   put_i64(b, a->bounded);
+  put_i64(b, a->zigzag);
   put_i64(b, a->n_mesh);
   pm_buf_put(b, a->mesh, a->n_mesh);
   put_i64(b, a->n_axes);

@@ -53,8 +53,10 @@ static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, con
     int32_t dim = is_in ? fac->in_dim[i] : fac->out_dim[i - n->n_in];
     if (dim < 0) continue;
     const PmType *t = &f->values[is_in ? n->in[i] : n->out + i - n->n_in].type;
-    while (s->n > 0 && pm_axis_size(m, t->dims[dim].axis) % pm_split_parts(m, s) != 0) s->n--;
+    while (s->n > 0 && !pm_split_divides(m, s, pm_axis_size(m, t->dims[dim].axis))) s->n--;
   }
+  // Indices are counted from the first row that a rank has, which takes rows that follow one another.
+  if (fac->rows && s->zigzag) s->n = 0;
 }
 
 // Rows and positions of one exchange share a mesh axis: that is what moves.

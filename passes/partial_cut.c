@@ -77,7 +77,7 @@ static bool spread_call(Cut *c, int32_t t, const PmNode *n) {
     bool carry = pm_cross_in(n, i) == PM_CROSS_CARRY, zero_carry = carry && pm_is_zero(f, n->in[i]);
     // A sum that is wanted split would be held whole until the last turn.
     if (zero_carry && pm_type_uses_mesh(&g->values[i].type, c->mesh)) continue;
-    if (!c->blocked[p] && (c->may[pm_slot(tf, n->in[i])] || zero_carry)) changed |= set_may(c, p);
+    if (!callee->opaque && !c->blocked[p] && (c->may[pm_slot(tf, n->in[i])] || zero_carry)) changed |= set_may(c, p);
   }
   for (int32_t i = 0; i < n->n_out; i++) {
     bool carry = pm_cross_out(n, i) == PM_CROSS_CARRY;
@@ -94,7 +94,7 @@ static void spread(Cut *c) {
     changed = false;
     for (int32_t t = 0; t < c->tree->n_fns; t++) {
       const PmFn *f = pm_fn(c->m, c->tree->fns[t].fn);
-      for (int32_t i = 0; i < f->n_nodes; i++)
+      for (int32_t i = 0; i < f->n_nodes && !c->tree->fns[t].opaque; i++)
         changed |= pm_is_call(&f->nodes[i]) ? spread_call(c, t, &f->nodes[i]) : spread_node(c, t, i);
     }
   }

@@ -17,6 +17,7 @@
 #include "passes/passes.h"
 #include "passes/regroup.h"
 #include "passes/reshard.h"
+#include "passes/ring.h"
 
 typedef struct Version {
   PmValueId id;  // in the new function
@@ -221,13 +222,21 @@ static void rebuild_call(Rebuild *r, const PmNode *n) {
   const PmTreeFn *callee = &p->tree.fns[t];
   PmType *params = PM_NEW_N(&p->scratch, PmType, n->n_in + 1), *results = PM_NEW_N(&p->scratch, PmType, n->n_out + 1);
   for (int32_t i = 0; i < n->n_in; i++) params[i] = crossing(p, callee, i);
+  PmCore core;
+  const PmFn *g = pm_fn(p->m, callee->fn);
+  const bool moved = pm_core_find(p->m, g, &core) && pm_core_moved(p->m, g, &core);
   for (int32_t i = 0; i < n->n_out; i++) {
     PmType out = r->old.values[n->out + i].type;
+    const PmValue *own = &g->values[g->results[i]];
     PmCross cross = pm_cross_out(n, i);
     if (cross == PM_CROSS_CARRY)
       results[i] = params[i];
     else
-      results[i] = with_partials(p, cross == PM_CROSS_STACK ? unstacked(&out) : out, mask_of(r, n->out + i));
+      results[i] = with_partials(p,
+                                 moved && pm_type_uses_mesh(&own->type, core.mesh) ? own->type
+                                 : cross == PM_CROSS_STACK                         ? unstacked(&out)
+                                                                                   : out,
+                                 mask_of(r, n->out + i));
   }
   PmValueId *in = PM_NEW_N(&p->scratch, PmValueId, n->n_in + 1);
   for (int32_t i = 0; i < n->n_in; i++) {
@@ -242,6 +251,23 @@ static void rebuild_call(Rebuild *r, const PmNode *n) {
   for (int32_t i = 0; i < n->n_out; i++) define(r, n->out + i, out + i);
 }
 
+static void rebuild_body(Rebuild *r, const PmType *result_types) {
+  for (int32_t i = 0; i < r->old.n_nodes; i++) {
+    const PmNode *n = &r->old.nodes[i];
+    r->b.loc = n->loc;
+    if (pm_is_call(n))
+      rebuild_call(r, n);
+    else
+      rebuild_node(r, n);
+  }
+  PmValueId *results = PM_NEW_N(&r->p->scratch, PmValueId, r->old.n_results + 1);
+  for (int32_t i = 0; i < r->old.n_results; i++) {
+    r->b.loc = loc_of(r, r->old.results[i]);
+    results[i] = version(r, r->old.results[i], &result_types[i]);
+  }
+  pm_b_results(&r->b, results, r->old.n_results);
+}
+
 // Builds the local function beside the placed one, then lets it take the old one's place and name.
 static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, const PmType *result_types) {
   const PmTreeFn *tf = &p->tree.fns[t];
@@ -254,20 +280,11 @@ static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, con
     if (r.old.values[i].name) pm_b_name(&r.b, id, r.old.values[i].name, r.old.values[i].bound);
     add_version(&r, i, id);
   }
-  for (int32_t i = 0; i < r.old.n_nodes; i++) {
-    const PmNode *n = &r.old.nodes[i];
-    r.b.loc = n->loc;
-    if (pm_is_call(n))
-      rebuild_call(&r, n);
-    else
-      rebuild_node(&r, n);
-  }
-  PmValueId *results = PM_NEW_N(&p->scratch, PmValueId, r.old.n_results + 1);
-  for (int32_t i = 0; i < r.old.n_results; i++) {
-    r.b.loc = loc_of(&r, r.old.results[i]);
-    results[i] = version(&r, r.old.results[i], &result_types[i]);
-  }
-  pm_b_results(&r.b, results, r.old.n_results);
+  PmCore core;
+  if (tf->opaque && pm_core_find(p->m, &r.old, &core))
+    pm_ring_build(&r.b, &r.old, &core, result_types);
+  else
+    rebuild_body(&r, result_types);
   PmFn *made = pm_fn(p->m, r.b.fn), *place = pm_fn(p->m, tf->fn);
   PmFn fresh = *made;
   made->dead = true;
@@ -297,12 +314,23 @@ static void flow_stored(Partition *p) {
       const PmTreeFn *callee = pm_tree_callee(&p->tree, n);
       for (int32_t i = 0; i < n->n_in; i++) {
         const PmType *s = p->stored[pm_slot(tf, n->in[i])];
-        if (!s || pm_cross_in(n, i) == PM_CROSS_CARRY) continue;
+        if (!s || callee->opaque || pm_cross_in(n, i) == PM_CROSS_CARRY) continue;
         PmType *own = PM_NEW(&p->scratch, PmType);
         *own = pm_cross_in(n, i) == PM_CROSS_STACK ? unstacked(s) : *s;
         p->stored[pm_slot(callee, i)] = own;
       }
     }
+  }
+}
+
+static void find_rings(Partition *p) {
+  for (int32_t t = 0; t < p->tree.n_fns; t++) {
+    const PmFn *f = pm_fn(p->m, p->tree.fns[t].fn);
+    const int32_t parent = p->tree.fns[t].parent;
+    const bool within = parent != PM_NONE && p->tree.fns[parent].opaque;  // what the old body called
+    PmCore core;
+    p->tree.fns[t].opaque = within || (pm_core_find(p->m, f, &core) && pm_core_applies(p->m, f, &core, PM_ATTEND_RING));
+    if (within) pm_fn(p->m, p->tree.fns[t].fn)->dead = true;
   }
 }
 
@@ -326,6 +354,7 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   Partition p = {.m = m};
   pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
   p.tree = pm_tree_build(&p.scratch, m);
+  find_rings(&p);
   pm_regroup_sums(&p.scratch, m, &p.tree);
   flow_stored(&p);
   p.partials = pm_partial_cut(&p.scratch, m, &p.tree);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "passes/attend.h"
 #include "passes/exchange.h"
 #include "passes/passes.h"
 #include "passes/place.h"
@@ -416,6 +417,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
     collect_groups(&p);
     list_groups(&p);
     propagate(&p);
+    pm_attend_place(m, &p.tree, p.slots, ctx->diags);
     place_slots(&p);
     if (p.zero) {
       p.vars = PM_NEW_N(&p.scratch, PmPlaced, m->n_vars + 1);

@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "ir/namemap.h"
-#include "passes/place.h"
+#include "passes/attend.h"
 
 // How one rule fared over the whole module.
 typedef struct Fate {
@@ -24,8 +24,9 @@ typedef struct Firing {
   const PmTree *tree;
   PmPlaced *slots;
   Fate *fates;
-  PmNameMap vars;      // by path
-  int32_t *var_slots;  // by variable: its slot in the first entry function that has it as a parameter, or PM_NONE
+  PmNameMap vars;         // by path
+  int32_t *var_slots;     // by variable: its slot in the first entry function that has it as a parameter, or PM_NONE
+  const int32_t *orders;  // per axis: the mesh axis that splits it in zigzag, or PM_NONE
 } Firing;
 
 #define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
@@ -38,15 +39,22 @@ bool pm_placed_uses(const PmType *t, const PmPlaced *p, int32_t dim, int32_t mes
 
 PmSplit pm_placed_allow(const PmModule *m, const PmType *t, const PmPlaced *p, int32_t dim, const PmSplit *want) {
   PmSplit out = {0};
-  int64_t size = pm_axis_size(m, t->dims[dim].axis), parts = 1;
+  int64_t size = pm_axis_size(m, t->dims[dim].axis);
   for (int32_t i = 0; i < want->n; i++) {
-    int32_t mesh = want->mesh[i];
-    if (m->mesh[mesh].size == 1) continue;
-    parts *= m->mesh[mesh].size;
-    if (pm_placed_uses(t, p, dim, mesh) || size % parts != 0) break;
-    pm_split_push(&out, mesh);
+    PmSplit more = out;
+    if (m->mesh[want->mesh[i]].size == 1) continue;
+    pm_split_push(&more, want->mesh[i]);
+    more.zigzag = want->zigzag;
+    if (pm_placed_uses(t, p, dim, want->mesh[i]) || !pm_split_divides(m, &more, size)) break;
+    out = more;
   }
   return out;
+}
+
+// A split in the order that rings ask of its axis.
+static PmSplit ordered(const Firing *f, PmAxisId axis, PmSplit split) {
+  split.zigzag = split.n > 0 && f->orders[axis] == split.mesh[0];
+  return split;
 }
 
 static void decide(PmPlaced *p, int32_t dim, PmSplit split, const char *why, int32_t rule) {
@@ -90,7 +98,7 @@ static void fire_on_dim(Firing *f, int32_t r, const PmType *t, PmPlaced *p, int3
     parts *= ways;
     pm_split_push(&split, mesh);
   }
-  if (free_axis) decide(p, dim, split, rule->text, r);
+  if (free_axis) decide(p, dim, ordered(f, t->dims[dim].axis, split), rule->text, r);
 }
 
 static PmSplit without_single_ranks(const PmModule *m, const PmSplit *s) {
@@ -115,7 +123,7 @@ static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const c
     PmSplit got = pm_placed_allow(f->m, t, p, d, &split);
     if (got.n < split.n && !pm_placed_uses(t, p, d, split.mesh[got.n]))
       note_indivisible(&f->fates[r], t->dims[d].axis, split.mesh[got.n], path);
-    decide(p, d, got, rule->text, 0);
+    decide(p, d, ordered(f, t->dims[d].axis, got), rule->text, 0);
   }
 }
 
@@ -268,6 +276,7 @@ static void report_idle(const PmModule *m, const PmRule *rule, PmDiags *diags) {
 
 void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags) {
   Firing f = {.m = m, .tree = tree, .slots = slots, .fates = PM_NEW_N(m->arena, Fate, m->n_rules + 1)};
+  f.orders = pm_attend_orders(m, tree, diags);
   for (int32_t r = 0; r < m->n_rules; r++) f.fates[r].bad_axis = PM_NONE;
   list_vars(&f);
   fire_vars(&f);
@@ -282,7 +291,7 @@ void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *d
               m->axes[f.fates[r].stray_axis].name);
     else if (f.fates[r].bad_axis != PM_NONE)
       report_indivisible(m, rule, &f.fates[r], diags);
-    else if (!f.fates[r].fired && rule->zero == 0)
+    else if (!f.fates[r].fired && !rule->zero && !rule->attend)
       report_idle(m, rule, diags);
   }
 }

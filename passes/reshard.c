@@ -25,7 +25,8 @@ static void push(const PmModule *m, PmReshard *r, PmOp op, const PmAttr *attr, c
   int64_t bytes = sent(m, op, attr, before, after), local = pm_type_local_bytes(m, after);
   if (local > r->peak) r->peak = local;
   r->bytes += bytes;
-  if (last && last->op == op && op == PM_OP_slice && last->attr.axes[0] == attr->axes[0]) {
+  bool slices = last && last->op == op && op == PM_OP_slice && !last->attr.zigzag;
+  if (slices && last->attr.axes[0] == attr->axes[0]) {
     memcpy(&last->attr.mesh[last->attr.n_mesh], attr->mesh, attr->n_mesh);
     last->attr.n_mesh = (uint8_t)(last->attr.n_mesh + attr->n_mesh);
     last->result = *after;
@@ -100,10 +101,125 @@ static void by_gathers(const PmModule *m, const PmType *from, const PmType *to, 
   }
 }
 
+static bool in_order(const PmType *t) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (t->dims[d].split.n && t->dims[d].split.zigzag) return true;
+  return false;
+}
+
+static bool is_prefix(const PmSplit *p, const PmSplit *of) {
+  for (int32_t i = 0; i < p->n; i++)
+    if (i >= of->n || p->mesh[i] != of->mesh[i]) return false;
+  return p->n == 0 || p->zigzag == of->zigzag;
+}
+
+// The dim of `to` that takes mesh axis `mesh` next, given what `cur` already has, or PM_NONE.
+static int32_t next_dim(const PmType *cur, const PmType *to, int32_t mesh) {
+  for (int32_t d = 0; d < to->rank; d++) {
+    const PmSplit *have = &cur->dims[d].split, *want = &to->dims[d].split;
+    if (is_prefix(have, want) && have->n < want->n && want->mesh[have->n] == mesh) return d;
+  }
+  return PM_NONE;
+}
+
+// The next mesh axis of `want`, in its order.
+static void extend(PmAttr *attr, PmSplit *s, const PmSplit *want) {
+  bool first = s->n == 0;
+  pm_split_push(s, want->mesh[s->n]);
+  s->zigzag = want->zigzag;
+  attr->zigzag = first && want->zigzag;
+}
+
+static PmAttr one_mesh(const PmType *t, int32_t mesh, int32_t dim) {
+  PmAttr attr = {.kind = PM_SUM, .n_mesh = 1, .n_axes = 1};
+  attr.mesh[0] = (uint8_t)mesh;
+  attr.axes[0] = t->dims[dim].axis;
+  return attr;
+}
+
+// One step from a partial sum to a split, if there is one.
+static bool scatter_one(const PmModule *m, PmReshard *r, PmType *cur, const PmType *to) {
+  for (int32_t i = 0; i < cur->n_partial; i++) {
+    int32_t mesh = cur->partial[i].mesh;
+    if (pm_type_partial_on(to, mesh) >= 0 || cur->partial[i].kind != PM_SUM) continue;
+    int32_t dim = next_dim(cur, to, mesh);
+    if (dim == PM_NONE) continue;
+    PmAttr attr = one_mesh(cur, mesh, dim);
+    PmType after = *cur;
+    pm_type_drop_partial(&after, mesh);
+    extend(&attr, &after.dims[dim].split, &to->dims[dim].split);
+    push(m, r, PM_OP_reduce_scatter, &attr, cur, &after);
+    *cur = after;
+    return true;
+  }
+  return false;
+}
+
+static bool slice_one(const PmModule *m, PmReshard *r, PmType *cur, const PmType *to) {
+  for (int32_t d = 0; d < to->rank; d++) {
+    const PmSplit *have = &cur->dims[d].split, *want = &to->dims[d].split;
+    if (!is_prefix(have, want) || have->n == want->n || pm_type_uses_mesh(cur, want->mesh[have->n])) continue;
+    PmType after = *cur;
+    PmAttr attr = one_mesh(cur, want->mesh[have->n], d);
+    extend(&attr, &after.dims[d].split, want);
+    push(m, r, PM_OP_slice, &attr, cur, &after);
+    *cur = after;
+    return true;
+  }
+  return false;
+}
+
+// A mesh axis leaves the minor end of a dim: to another that takes it next, or, with `gather`, to be whole.
+static bool leave_one(const PmModule *m, PmReshard *r, PmType *cur, const PmType *to, bool gather) {
+  for (int32_t d = 0; d < to->rank; d++) {
+    const PmSplit *have = &cur->dims[d].split;
+    if (is_prefix(have, &to->dims[d].split)) continue;
+    int32_t mesh = have->mesh[have->n - 1], e = next_dim(cur, to, mesh);
+    if (!gather && (e == PM_NONE || e == d)) continue;
+    PmType after = *cur;
+    PmAttr attr = one_mesh(cur, mesh, d);
+    after.dims[d].split.n--;
+    if (!gather) {
+      extend(&attr, &after.dims[e].split, &to->dims[e].split);
+      attr.n_to = 1;
+      attr.to[0] = cur->dims[e].axis;
+    }
+    push(m, r, gather ? PM_OP_all_gather : PM_OP_all_to_all, &attr, cur, &after);
+    *cur = after;
+    return true;
+  }
+  return false;
+}
+
+// Where a split is in an order that the search does not know: partial sums first, then slices, all-to-alls, gathers,
+// one mesh axis at a time, so that what is whole or moves is in its own order.
+static void step_by_step(const PmModule *m, const PmType *from, const PmType *to, PmReshard *r) {
+  PmType cur = *from;
+  while (scatter_one(m, r, &cur, to)) continue;
+  for (int32_t kind = 0; kind < PM_REDUCE_COUNT; kind++) {
+    PmAttr attr = {.kind = (PmReduceKind)kind};
+    PmType after = cur;
+    for (int32_t i = 0; i < cur.n_partial; i++) {
+      int32_t mesh = cur.partial[i].mesh;
+      if (cur.partial[i].kind != kind || pm_type_partial_on(to, mesh) >= 0) continue;
+      attr.mesh[attr.n_mesh++] = (uint8_t)mesh;
+      pm_type_drop_partial(&after, mesh);
+    }
+    if (attr.n_mesh > 0) push(m, r, PM_OP_all_reduce, &attr, &cur, &after);
+    cur = after;
+  }
+  while (slice_one(m, r, &cur, to) || leave_one(m, r, &cur, to, false) || leave_one(m, r, &cur, to, true)) continue;
+}
+
 PmReshard pm_reshard_plan(const PmModule *m, const PmType *from, const PmType *to) {
   PmReshard r = {.n = 0};
   int64_t a = pm_type_local_bytes(m, from), b = pm_type_local_bytes(m, to);
   r.peak = a > b ? a : b;
+  if (in_order(from) || in_order(to)) {
+    step_by_step(m, from, to, &r);
+    PM_ASSERT(pm_type_equal(r.n ? &r.steps[r.n - 1].result : from, to), "resharding stopped short");
+    return r;
+  }
   PmReshardMove moves[PM_RESHARD_MAX_STEPS];
   int32_t n = pm_reshard_search(m, from, to, moves);
   if (n == PM_NONE) by_gathers(m, from, to, &r);

@@ -11,6 +11,7 @@ static const bool takes_type[PM_OP_COUNT] = {[PM_OP_const] = true,
                                              [PM_OP_cast] = true,
                                              [PM_OP_permute] = true,
                                              [PM_OP_dot] = true,
+                                             [PM_OP_local] = true,
                                              [PM_OP_scatter_add] = true,
                                              [PM_OP_gather_rows] = true,
                                              [PM_OP_scatter_rows] = true};

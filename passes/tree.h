@@ -11,6 +11,7 @@ typedef struct PmTreeFn {
   int32_t node;    // the calling node in the parent
   int64_t turns;   // product of the repeat extents around it
   int32_t slot;    // slot of value 0
+  bool opaque;     // `partition` writes its body anew, as a whole: no partial sum crosses into it or out of it
 } PmTreeFn;
 
 typedef struct PmTree {

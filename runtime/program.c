@@ -54,15 +54,26 @@ int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d) {
   return size;
 }
 
-int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank) {
-  int64_t shard = 0;
+int64_t pm_var_dim_global(const PmProgram *p, const PmVarDim *d, int64_t rank, int64_t local, int64_t *out_run) {
+  int64_t shard = 0, size = pm_var_dim_local(p, d);
   for (int32_t i = 0; i < d->n_mesh; i++) {
     shard = shard * p->mesh_size[d->mesh[i]] + pm_program_coord(p, rank, d->mesh[i]);
   }
-  return shard * pm_var_dim_local(p, d);
+  int64_t at = shard * size + local;
+  *out_run = size - local;
+  if (d->n_mesh == 0 || !d->zigzag) return at;
+  int64_t c = p->mesh_size[d->mesh[0]], chunk = d->size / (2 * c), part = at / (2 * chunk), within = at % (2 * chunk);
+  int64_t left = within < chunk ? chunk - within : 2 * chunk - within;
+  if (left < *out_run) *out_run = left;
+  return within < chunk ? part * chunk + within : (2 * c - 2 - part) * chunk + within;
 }
 
 int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member) {
+  if (c->kind == PM_COLL_SHIFT) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < c->n_mesh; i++) n *= p->mesh_size[c->mesh[i]];
+    return (member + n - 1) % n;
+  }
   int64_t coord[PM_PROGRAM_MAX_MESH] = {0}, at = 0;
   for (int32_t i = c->n_mesh - 1; i >= 0; i--) {
     coord[c->mesh[i]] = member % p->mesh_size[c->mesh[i]];

@@ -119,7 +119,7 @@ typedef struct PmDot {
 } PmDot;
 
 typedef enum PmCollKind {
-  PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE,
+  PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE, PM_COLL_SHIFT,
   PM_COLL_GATHER_ROWS, PM_COLL_SCATTER_ROWS,  // those that have PmColl.rows
   PM_COLL_COUNT
 } PmCollKind;
@@ -147,6 +147,7 @@ typedef struct PmRows {
 //   all_to_all:     src[count * group] -> dst[count * group]: block j goes to member j
 //   permute:        src[count] -> dst[count]: the member at place i of the order over `mesh` sends to the one at place i of
 //                   the row-major order over `to`, the same mesh axes in another order (pm_coll_source)
+//   shift:          src[count] -> dst[count]: to the next member, from the last to the first
 //   gather_rows:    src[rows of this rank * width], idx[count] -> dst[count * width]: for each position the row that its
 //                   index names, from the member that holds it; zeros when none of the group does
 //   scatter_rows:   src[count * width], idx[count] -> dst[rows of this rank * width]: each position's row goes to the
@@ -220,6 +221,7 @@ typedef struct PmVarDim {
   int64_t pad;    // positions behind it that stand for nothing, so that the mesh axes divide size + pad
   int32_t n_mesh; // divides by these mesh axes, major to minor
   uint8_t mesh[PM_PROGRAM_MAX_MESH];
+  bool zigzag;    // over the first of them, of c: rank r has chunks r and 2 c - 1 - r of 2 c, of which the others take parts
 } PmVarDim;
 
 typedef enum PmVarRole { PM_VAR_PARAM, PM_VAR_STATE, PM_VAR_INPUT, PM_VAR_STEP, PM_VAR_ROLE_COUNT } PmVarRole;
@@ -304,9 +306,10 @@ int64_t pm_program_member(const PmProgram *p, const uint8_t *mesh, int32_t n, in
 // What a collective moves, at most: bytes of the larger of source and result, or of the rows of all positions.
 int64_t pm_coll_bytes(const PmColl *c);
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d);
-int64_t pm_var_dim_offset(const PmProgram *p, const PmVarDim *d, int64_t rank);
-// The member (by its place in the order over `mesh`) whose elements `member` receives in a permute.
+// The member (by its place in the order over `mesh`) whose elements `member` receives in a permute or a shift.
 int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member);
+// Global index of element `local` of what the rank holds; out_run: elements from there on that follow it in both.
+int64_t pm_var_dim_global(const PmProgram *p, const PmVarDim *d, int64_t rank, int64_t local, int64_t *out_run);
 int64_t pm_kdtype_bytes(PmKDtype d);
 static inline bool pm_kdtype_is_half(PmKDtype d) { return d == PM_K_BF16 || d == PM_K_F16; }
 // The dtype of a value that memory holds as d.

@@ -10,8 +10,8 @@ static const char *const entry_words[] = {"setup", "step", "eval"};
 static const char *const axis_kind_words[] = {"grid", "seq"};
 static const char *const vec_words[] = {"outer", "loop"};
 static const char *const step_words[] = {"kernel", "dot", "coll", "slots"};
-static const char *const coll_words[] = {"all_reduce", "all_gather",  "reduce_scatter",
-                                         "all_to_all", "permute", "gather_rows", "scatter_rows"};
+static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                         "permute",    "shift",      "gather_rows",    "scatter_rows"};
 static const char *const reduce_words[] = {"sum", "max"};
 static const char *const role_words[] = {"param", "state", "input", "step"};
 static const char *const init_words[] = {"none", "const", "normal", "uniform"};
@@ -151,6 +151,7 @@ static void put_dims(PmIo *io, PmVarDim *dims, int32_t *rank) {
     put_i64(io, "size", &dims[i].size, 0);
     put_i64(io, "pad", &dims[i].pad, 0);
     put_mesh_list(io, "mesh", dims[i].mesh, &dims[i].n_mesh);
+    put_bool(io, "zigzag", &dims[i].zigzag);
     io->vtbl->end(io);
   }
   *rank = i;

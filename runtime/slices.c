@@ -17,42 +17,42 @@ bool pm_slice_first(const PmProgram *p, const PmVarDim *dims, int32_t n, int64_t
   return true;
 }
 
-// What a rank holds of one dimension: the slice, of which the padding at the end of the whole is no part.
+// What a rank holds of one dimension: `size` elements, of which the first `have` are no padding.
 typedef struct Side {
-  int64_t have, local_stride, global_stride, at;
+  int64_t size, have, local_stride, global_stride, at;
 } Side;
 
 PmStatus *pm_slice_walk(const PmProgram *p, const PmVarDim *dims, int32_t n, int64_t rank, PmRunFn *fn, void *context) {
   Side side[PM_PROGRAM_MAX_RANK + 1] = {0};
-  int64_t run = 1, whole = 1, part = 1, global = 0, local = 0;
-  int32_t outer = n;  // dimensions before it are walked, those behind are one run
-  bool contiguous = true;
+  int64_t whole = 1, part = 1, run;
+  int32_t inner = n - 1;  // the dimension whose pieces are runs: those behind it are held whole
   for (int32_t i = n - 1; i >= 0; i--) {
-    int64_t size = pm_var_dim_local(p, &dims[i]), offset = pm_var_dim_offset(p, &dims[i], rank);
-    int64_t have = dims[i].size - offset < size ? dims[i].size - offset : size;
+    int64_t size = pm_var_dim_local(p, &dims[i]), have = size;
+    // What is padded has no order but the plain one.
+    if (dims[i].pad) have = dims[i].size - pm_var_dim_global(p, &dims[i], rank, 0, &run);
     if (have <= 0) return NULL;
-    side[i] = (Side){.have = have, .local_stride = part, .global_stride = whole};
-    global += offset * whole;
+    if (have > size) have = size;
+    side[i] = (Side){.size = size, .have = have, .local_stride = part, .global_stride = whole};
     whole *= dims[i].size;
     part *= size;
-    if (contiguous) {
-      run *= have;
-      outer = i;
-    }
-    contiguous = contiguous && have == dims[i].size && have == size;
+    if (i == inner && i > 0 && size == dims[i].size) inner--;
   }
+  if (n == 0) return fn(context, 0, 0, 1);
+  const Side *last = &side[inner];
   for (;;) {
-    PM_TRY(fn(context, local, global, run));
-    int32_t i = outer - 1;
-    for (; i >= 0; i--) {
-      Side *d = &side[i];
-      local += d->local_stride;
-      global += d->global_stride;
-      if (++d->at < d->have) break;
-      local -= d->local_stride * d->have;
-      global -= d->global_stride * d->have;
-      d->at = 0;
+    int64_t global = 0, local = 0;
+    for (int32_t i = 0; i < inner; i++) {
+      local += side[i].at * side[i].local_stride;
+      global += pm_var_dim_global(p, &dims[i], rank, side[i].at, &run) * side[i].global_stride;
     }
+    for (int64_t k = 0; k < last->have; k += run) {
+      int64_t place = pm_var_dim_global(p, &dims[inner], rank, k, &run);
+      if (run > last->have - k) run = last->have - k;
+      PM_TRY(
+          fn(context, local + k * last->local_stride, global + place * last->global_stride, run * last->global_stride));
+    }
+    int32_t i = inner - 1;
+    for (; i >= 0 && ++side[i].at == side[i].have; i--) side[i].at = 0;
     if (i < 0) return NULL;
   }
 }

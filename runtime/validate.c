@@ -84,6 +84,10 @@ static PmStatus *check_dims(const PmProgram *p, const char *name, const PmVarDim
       return PM_BAD("`%s`: dimension %d of size %lld + %lld does not divide by %lld", name, i, (long long)dims[i].size,
                     (long long)dims[i].pad, (long long)shards);
     }
+    if (dims[i].zigzag &&
+        (dims[i].n_mesh == 0 || dims[i].pad != 0 || padded % (2 * p->mesh_size[dims[i].mesh[0]]) != 0)) {
+      return PM_BAD("`%s`: dimension %d of size %lld has no two chunks a rank", name, i, (long long)dims[i].size);
+    }
     if (!pm_mul_i64(global, padded, &global) || global > PM_MAX_ELEMENTS) return PM_BAD("`%s` is too large", name);
     bytes *= padded / shards;
   }

@@ -145,6 +145,7 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
                                                  [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
                                                  [PM_COLL_ALL_TO_ALL] = "all_to_all",
                                                  [PM_COLL_PERMUTE] = "permute",
+                                                 [PM_COLL_SHIFT] = "shift",
                                                  [PM_COLL_GATHER_ROWS] = "gather_rows",
                                                  [PM_COLL_SCATTER_ROWS] = "scatter_rows"};
   const PmColl *coll = step->u.coll;
@@ -159,7 +160,7 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
     r.mesh[i] = p->mesh_name[coll->mesh[i]];
     r.group *= p->mesh_size[coll->mesh[i]];
   }
-  r.elements = coll->kind == PM_COLL_ALL_REDUCE ? coll->count : coll->count * r.group;
+  r.elements = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_SHIFT ? coll->count : coll->count * r.group;
   if (coll->rows) r.elements = coll->count * coll->rows->width;
   r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
   if (step->loc >= 0) {

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/philox.h"
+#include "passes/attend.h"
 
 #define MAX_AXES 64
 #define MAX_MESH 3
@@ -71,6 +72,18 @@ static void draw_micro(Draw *d) {
   pm_buf_printf(d->out, "accumulate(micro=%" PRId64 ")\n", micro);
 }
 
+// How attention crosses the sequence, should a rule split it.
+static void draw_attend(Draw *d) {
+  static const char *const words[] = {"ring", "ring", "ulysses", "gather"};
+  for (PmFnId i = 0; i < d->m->n_fns; i++) {
+    PmCore core;
+    if (!pm_core_find(d->m, pm_fn(d->m, i), &core) || below(d, 4) == 0) continue;
+    const char *word = words[below(d, 4)], *mesh = mesh_names[below(d, d->n_mesh)];
+    pm_buf_printf(d->out, "%s(%s, over=%s)\n", word, d->m->axes[core.s].name, mesh);
+    return;
+  }
+}
+
 void pm_random_plan(const PmModule *m, int64_t ranks, uint64_t seed, uint64_t number, PmBuf *out) {
   Draw d = {.m = m, .key = pm_random_key(seed, "random plans"), .number = number, .out = out};
   collect_axes(&d);
@@ -81,4 +94,5 @@ void pm_random_plan(const PmModule *m, int64_t ranks, uint64_t seed, uint64_t nu
   if (below(&d, 2) == 0)
     pm_buf_printf(out, "zero(stage=%" PRId64 ", over=%s)\n", 1 + below(&d, 3), mesh_names[below(&d, d.n_mesh)]);
   draw_micro(&d);
+  draw_attend(&d);
 }

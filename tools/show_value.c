@@ -97,14 +97,26 @@ static int64_t parts_of(const PmModule *m, const PmType *t) {
   return parts;
 }
 
-// "heads 0-1, batch 4-7": the ranges of the dims that are split.
+// Elements of the dim from the rank's `local` on that follow each other in the whole.
+static int64_t run_of(const PmModule *m, const PmDim *d, int64_t rank, int64_t local, int64_t *out_first) {
+  int64_t n = 1, held = pm_dim_local(m, d);
+  *out_first = pm_dim_global(m, d, rank, local);
+  if (!d->split.zigzag) return held - local;
+  while (local + n < held && pm_dim_global(m, d, rank, local + n) == *out_first + n) n++;
+  return n;
+}
+
+// "heads 0-1, batch 4-7, seq 0-3+12-15": the ranges of the dims that are split.
 static const char *slice_text(View *v, const PmType *t, int64_t rank) {
   pm_buf_clear(&v->text);
   for (int32_t d = 0; d < t->rank; d++) {
     if (t->dims[d].split.n == 0) continue;
-    int64_t first = pm_dim_offset(v->m, &t->dims[d], rank), last = first + pm_dim_local(v->m, &t->dims[d]) - 1;
-    pm_buf_printf(&v->text, "%s%s %" PRId64, v->text.len ? ", " : "", v->m->axes[t->dims[d].axis].name, first);
-    if (last > first) pm_buf_printf(&v->text, "-%" PRId64, last);
+    pm_buf_printf(&v->text, "%s%s ", v->text.len ? ", " : "", v->m->axes[t->dims[d].axis].name);
+    for (int64_t k = 0, n, first; k < pm_dim_local(v->m, &t->dims[d]); k += n) {
+      n = run_of(v->m, &t->dims[d], rank, k, &first);
+      pm_buf_printf(&v->text, "%s%" PRId64, k ? "+" : "", first);
+      if (n > 1) pm_buf_printf(&v->text, "-%" PRId64, first + n - 1);
+    }
   }
   return pm_buf_str(&v->text);
 }
@@ -199,11 +211,14 @@ static void put_ranks(View *v, PmJson *j, const PmType *t) {
     pm_json_key(j, "slice");
     pm_json_array(j);
     for (int32_t d = 0; d < t->rank; d++) {
-      pm_json_object(j);
-      pm_json_put_str(j, "axis", v->m->axes[t->dims[d].axis].name);
-      pm_json_put_i64(j, "first", pm_dim_offset(v->m, &t->dims[d], rank));
-      pm_json_put_i64(j, "size", pm_dim_local(v->m, &t->dims[d]));
-      pm_json_end_object(j);
+      for (int64_t k = 0, n, first; k < pm_dim_local(v->m, &t->dims[d]); k += n) {
+        n = run_of(v->m, &t->dims[d], rank, k, &first);
+        pm_json_object(j);
+        pm_json_put_str(j, "axis", v->m->axes[t->dims[d].axis].name);
+        pm_json_put_i64(j, "first", first);
+        pm_json_put_i64(j, "size", n);
+        pm_json_end_object(j);
+      }
     }
     pm_json_end_array(j);
     pm_json_end_object(j);

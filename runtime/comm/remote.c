@@ -420,7 +420,7 @@ static PmStatus *permute(Remote *r, const Family *f, const PmCommCall *call) {
 
 static CollFn *const coll_fns[PM_COLL_COUNT] = {
     [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,
+    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,       [PM_COLL_SHIFT] = permute,
 };
 
 static Family *find_family(const Remote *r, const PmColl *c) {

@@ -73,11 +73,50 @@ static void test_slices_along_two_axes(void **state) {
         1e-6);
 }
 
+// The two orders of a split: positions, random numbers of global elements, and every way between.
+static void test_zigzag(void **state) {
+  (void)state;
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4, e:8/x~zigzag]\n%1 = all_gather[e / x](%0) : f32[b:4, e:8]\n"
+        "%2 = all_to_all[e -> b / x](%0) : f32[b:4/x, e:8]\n%3 = slice[e / x](%1) : f32[b:4, e:8/x]\n"
+        "%4 = slice[e / x~zigzag](%1) : f32[b:4, e:8/x~zigzag]\n%5 = slice[e / y](%4) : f32[b:4, e:8/x~zigzag+y]\n"
+        "%6 = all_to_all[b -> e / x~zigzag](%2) : f32[b:4, e:8/x~zigzag]\n"
+        "%7 = map.tanh(%6) : f32[b:4, e:8/x~zigzag]\nreturn %1, %2, %3, %4, %5, %6, %7\n}\n",
+        1e-6);
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4/x, e:8]\nparam %1 : f32[b:4/x, h:4]\n%2 = dot[b](%0, %1) : f32[e:8, h:4]{+x}\n"
+        "%3 = reduce_scatter.sum[h / x~zigzag](%2) : f32[e:8, h:4/x~zigzag]\n"
+        "%4 = reduce_scatter.sum[e / x~zigzag](%2) : f32[e:8/x~zigzag, h:4]\nreturn %3, %4\n}\n",
+        1e-5);
+  check(HEAD
+        "fn f body {\nparam %0 : f32[b:4, e:8/x~zigzag]\nparam %1 : f32[b:4, f:8/x~zigzag+y]\n"
+        "%2 = pos[e] : f64[e:8/x~zigzag]\n%3 = cast(%2) : f32[e:8/x~zigzag]\n"
+        "%4 = broadcast(%3) : f32[b:4, e:8/x~zigzag]\n%5 = map.mul(%0, %4) : f32[b:4, e:8/x~zigzag]\n"
+        "%6 = pos[f] : f64[f:8/x~zigzag+y]\n%7 = map.sin(%6) : f64[f:8/x~zigzag+y]\n"
+        "%8 = cast(%7) : f32[f:8/x~zigzag+y]\n%9 = broadcast(%8) : f32[b:4, f:8/x~zigzag+y]\n"
+        "%10 = map.mul(%1, %9) : f32[b:4, f:8/x~zigzag+y]\n%11 = const 1 : f64[]\n"
+        "%12 = random[= 5](%11) : f32[b:4, e:8/x~zigzag]\n%13 = map.add(%5, %12) : f32[b:4, e:8/x~zigzag]\n"
+        "%14 = random[= 5](%11) : f32[b:4, f:8/x~zigzag+y]\n%15 = map.add(%10, %14) : f32[b:4, f:8/x~zigzag+y]\n"
+        "return %13, %15, %2\n}\n",
+        1e-6);
+}
+
+static void test_shift(void **state) {
+  (void)state;
+  check(HEAD
+        "axis part 2\nfn f body {\nparam %0 : f32[b:4, e:8/x+y]\n%1 = shift[/ x](%0) : f32[b:4, e:8/x+y]\n"
+        "%2 = shift[/ x+y](%1) : f32[b:4, e:8/x+y]\n%3 = local[e -> part](%2) : f32[b:4, part:2]\n"
+        "%4 = shift[/ y](%3) : f32[b:4, part:2]\n%5 = map.tanh(%4) : f32[b:4, part:2]\n"
+        "%6 = local[part -> e](%5) : f32[b:4, e:8/x+y]\nreturn %1, %2, %6\n}\n",
+        1e-6);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_column_then_row), cmocka_unit_test(test_moves),
       cmocka_unit_test(test_reduce_scatter),  cmocka_unit_test(test_vocabulary),
       cmocka_unit_test(test_positions),       cmocka_unit_test(test_slices_along_two_axes),
+      cmocka_unit_test(test_zigzag),          cmocka_unit_test(test_shift),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

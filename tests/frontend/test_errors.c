@@ -418,16 +418,6 @@ static const Case cases[] = {
      "errors.pmodel:10:48: warning[W0304]: `\"*.qq\"` matches no parameter\n"
      " 10 | train { optimizer = adamw(decay=1); lr = 1e-3; \"*.qq\": decay = 1 }\n"
      "    |                                                ^^^^^^\n"},
-    {"later",
-     HEAD "axis slot = ragged(bound=2)\n"
-          "model m {\n"
-          "  input tokens[batch, seq] in vocab\n"
-          "  param w[vocab, embed] ~ normal(0.1)\n"
-          "  minimize mean[batch, seq, embed](w[vocab = tokens])\n"
-          "}\n",
-     "errors.pmodel:4:13: error[E0199]: `ragged(bound=...)`: not supported by this version\n"
-     " 4 | axis slot = ragged(bound=2)\n"
-     "   |             ^^^^^^^^^^^^^^^\n"},
     {"policy",
      HEAD "model m {\n"
           "  input tokens[batch, seq] in vocab\n"

@@ -1,6 +1,6 @@
 # make_corpus.sh EXAMPLES OUT: graphs and run plans of small models, and two arrays.
 set -euo pipefail
-rm -f "$2"/*.pir  # dumps of a build with other passes
+rm -rf "$2"/*.pir "$2/ring"  # dumps of a build with other passes
 small=(--set batch=4 --set seq=4)
 rm -f "$2"/*-partition.pir
 "$PMODEL" compile "$1/mlp.pmodel" -o "$2/mlp.prun" > "$2/log"
@@ -9,6 +9,8 @@ rm -f "$2"/*-partition.pir
 cp "$2"/*-partition.pir "$2/llama.pir"
 "$PMODEL" compile "$1/mixtral_tiny.pmodel" --plan ep4_tp2 "${small[@]}" -o "$2/moe.prun" --dump-to "$2" > "$2/log"
 cp "$2"/*-partition.pir "$2/moe.pir"
+"$PMODEL" compile "$1/llama_tiny.pmodel" --plan cp2_ring "${small[@]}" -o "$2/ring.prun" --dump-to "$2/ring" > "$2/log"
+cp "$2"/ring/*-partition.pir "$2/ring.pir"
 "$PMODEL" show graph "$1/mlp.pmodel" > "$2/mlp.pir"
 printf 'mesh a=2, b=2\nshard input batch -> a\nshard act batch -> b\n' > "$2/hands.pplan"
 "$PMODEL" compile "$1/mlp.pmodel" --plan "$2/hands.pplan" --text -o "$2/hands.txt" > "$2/log"

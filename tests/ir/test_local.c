@@ -75,6 +75,64 @@ static void test_moves(void **state) {
        "%7 = permute[/ y+x](%1) : f32[b:4/x, e:8]\nreturn %1, %2, %3, %4, %5, %6, %7\n}\n");
 }
 
+// In zigzag rank r of c has chunks r and 2 c - 1 - r: what is whole is in its own order again, whatever way it came.
+static void test_zigzag_moves(void **state) {
+  (void)state;
+  same(LOGICAL "fn f body {\nparam %0 : f32[b:4, e:8]\nreturn %0, %0, %0, %0, %0, %0, %0, %0\n}\n", LOCAL
+       "fn f body {\nparam %0 : f32[b:4, e:8/x~zigzag]\n%1 = all_gather[e / x](%0) : f32[b:4, e:8]\n"
+       "%2 = all_to_all[e -> b / x](%0) : f32[b:4/x, e:8]\n%3 = slice[e / x](%1) : f32[b:4, e:8/x]\n"
+       "%4 = slice[e / x~zigzag](%1) : f32[b:4, e:8/x~zigzag]\n"
+       "%5 = slice[e / y](%4) : f32[b:4, e:8/x~zigzag+y]\n"
+       "%6 = all_gather[e / y](%5) : f32[b:4, e:8/x~zigzag]\n"
+       "%7 = all_to_all[b -> e / x~zigzag](%2) : f32[b:4, e:8/x~zigzag]\n"
+       "return %1, %2, %3, %4, %5, %6, %7, %0\n}\n");
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[b:4, e:8]\nparam %1 : f32[b:4, f:8]\n%2 = dot[b](%0, %1) : f32[e:8, f:8]\n"
+       "return %2\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[b:4/x, e:8]\nparam %1 : f32[b:4/x, f:8]\n"
+       "%2 = dot[b](%0, %1) : f32[e:8, f:8]{+x}\n"
+       "%3 = reduce_scatter.sum[e / x~zigzag](%2) : f32[e:8/x~zigzag, f:8]\nreturn %3\n}\n");
+}
+
+// Positions, rows, sums and shapes of a zigzag split.
+static void test_zigzag_ops(void **state) {
+  (void)state;
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[b:4, e:8]\nparam %1 : f32[e:8, f:8]\n%2 = pos[e] : f64[e:8]\n"
+       "%3 = split[e -> h, d](%0) : f32[b:4, h:4, d:2]\n%4 = dot[e](%0, %1) : f32[b:4, f:8]\n"
+       "return %2, %3, %4, %2\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[b:4, e:8/x~zigzag]\nparam %1 : f32[e:8/x~zigzag, f:8]\n"
+       "%2 = pos[e] : f64[e:8/x~zigzag]\n%3 = split[e -> h, d](%0) : f32[b:4, h:4/x~zigzag, d:2]\n"
+       "%4 = dot[e](%0, %1) : f32[b:4, f:8]{+x}\n%5 = all_reduce.sum[/ x](%4) : f32[b:4, f:8]\n"
+       "%6 = pos[e] : f64[e:8/x~zigzag+y]\nreturn %2, %3, %5, %6\n}\n");
+  same(LOGICAL
+       "fn f body {\nparam %0 : f32[v:8, e:8]\nparam %1 : i32<v>[b:4]\n%2 = index[v](%0, %1) : f32[b:4, e:8]\n"
+       "%3 = scatter_add[v](%1, %2) : f32[v:8, e:8]\nreturn %2, %3\n}\n",
+       LOCAL
+       "fn f body {\nparam %0 : f32[v:8/x~zigzag, e:8]\nparam %1 : i32<v>[b:4]\n"
+       "%2 = index[v](%0, %1) : f32[b:4, e:8]{+x}\n%3 = all_reduce.sum[/ x](%2) : f32[b:4, e:8]\n"
+       "%4 = scatter_add[v](%1, %3) : f32[v:8/x~zigzag, e:8]\nreturn %3, %4\n}\n");
+}
+
+// A value goes round once: after as many shifts as there are ranks it is home, and before that it is elsewhere.
+static void test_shift(void **state) {
+  (void)state;
+  Fixture fx;
+  fixture_init(&fx);
+  fixture_read(&fx, LOCAL
+               "axis part 2\nfn f body {\nparam %0 : f32[e:8/x+y]\n%1 = shift[/ x](%0) : f32[e:8/x+y]\n"
+               "%2 = shift[/ y](%0) : f32[e:8/x+y]\n%3 = shift[/ x+y](%0) : f32[e:8/x+y]\n"
+               "%4 = local[e -> part](%3) : f32[part:2]\n%5 = local[part -> e](%4) : f32[e:8/x+y]\n"
+               "return %1, %2, %3, %5\n}\n");
+  const double in[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const double by_x[] = {4, 5, 6, 7, 0, 1, 2, 3}, by_y[] = {2, 3, 0, 1, 6, 7, 4, 5},
+               by_both[] = {6, 7, 0, 1, 2, 3, 4, 5};
+  fixture_run(&fx, "f", PM_INTERP_EXACT, (const double *[]){in}, (const double *[]){by_x, by_y, by_both, by_both}, 0);
+  fixture_deinit(&fx);
+}
+
 static void test_max(void **state) {
   (void)state;
   same(LOGICAL "fn f body {\nparam %0 : f32[b:4, e:8]\n%1 = reduce.max[e](%0) : f32[b:4]\nreturn %1, %1, %1\n}\n", LOCAL
@@ -173,6 +231,9 @@ static void test_scatter_gather(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_zigzag_moves),
+      cmocka_unit_test(test_zigzag_ops),
+      cmocka_unit_test(test_shift),
       cmocka_unit_test(test_row_split),
       cmocka_unit_test(test_column_then_row),
       cmocka_unit_test(test_moves),

@@ -12,7 +12,7 @@ typedef struct Case {
   const char *file, *mesh;
   int32_t zero;  // stage, over the mesh axis `data`
   const char *set[12];
-  const char *shard[8];
+  const char *shard[8];  // rules, and directives with their brackets
 } Case;
 
 #define LOGICAL_PASSES "simplify,differentiate,simplify"
@@ -23,6 +23,16 @@ typedef struct Case {
 
 #define ROUTER_WHOLE "expert in \"*.wr\" -> none"
 #define EXPERTS(mesh) "batch -> " mesh, ROUTER_WHOLE, "param expert -> " mesh
+#define LLAMA_LONG "axis.batch=2", "axis.seq=16", "axis.vocab=32", "axis.embed=16", "axis.hdim=4", "axis.ff=16"
+#define LLAMA_HEADS LLAMA_LONG, "axis.kvheads=4", "axis.group=4"
+
+// Context parallelism beside other mesh axes, which may have one rank.
+#define CP(file, mesh, zero, set, heads, attend)                                                                    \
+  {                                                                                                                 \
+    file, mesh, zero, {set}, {                                                                                      \
+      "batch -> data", heads ", ff, vocab -> tensor", "input seq -> context", "act seq -> context + tensor", attend \
+    }                                                                                                               \
+  }
 
 static const Case cases[] = {
     {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}},
@@ -116,6 +126,30 @@ static const Case cases[] = {
      2,
      {MOE_SMALL, "axis.moeff=4"},
      {EXPERTS("data"), "kvheads, ff, moeff -> tensor", "act seq -> tensor"}},
+    CP("gpt_tiny", "data=1,context=2,tensor=1", 0, GPT_SMALL, "heads", "ring(kv, over=context)"),
+    CP("gpt_tiny", "data=1,context=4,tensor=1", 0, GPT_SMALL, "heads", "ring(kv, over=context)"),
+    CP("gpt_tiny", "data=1,context=8,tensor=1", 0, GPT_SMALL, "heads",
+       "ring(kv, over=context)"),  // a token a rank: no zigzag
+    CP("gpt_tiny", "data=1,context=4,tensor=1", 0, GPT_SMALL, "heads", "ring(kv, over=context, order=plain)"),
+    CP("gpt_tiny", "data=1,context=4,tensor=1", 0, GPT_SMALL, "heads", "gather(kv, over=context)"),
+    CP("gpt_tiny", "data=1,context=2,tensor=1", 0, GPT_SMALL, "heads", "ulysses(kv, over=context)"),
+    CP("gpt_tiny", "data=1,context=4,tensor=1", 0, GPT_SMALL, "heads", "ulysses(kv, over=context)"),
+    CP("llama_tiny", "data=1,context=2,tensor=1", 0, LLAMA_LONG, "kvheads", "ring(kv, over=context)"),
+    CP("llama_tiny", "data=1,context=8,tensor=1", 0, LLAMA_LONG, "kvheads", "ring(kv, over=context)"),
+    CP("llama_tiny", "data=1,context=8,tensor=1", 0, LLAMA_LONG, "kvheads", "gather(kv, over=context)"),
+    CP("llama_tiny", "data=1,context=2,tensor=1", 0, LLAMA_LONG, "kvheads", "ulysses(kv, over=context)"),
+    CP("llama_tiny", "data=1,context=4,tensor=1", 0, LLAMA_HEADS, "kvheads", "ulysses(kv, over=context, heads=group)"),
+    CP("llama_tiny", "data=2,context=4,tensor=2", 3, LLAMA_LONG, "kvheads", "ring(kv, over=context)"),
+    CP("llama_tiny", "data=2,context=2,tensor=2", 2, LLAMA_LONG, "kvheads", "ring(kv, over=context, order=plain)"),
+    CP("llama_tiny", "context=2,data=2,tensor=2", 1, LLAMA_HEADS, "kvheads", "ulysses(kv, over=context)"),
+    CP("mixtral_tiny", "data=2,context=2,tensor=1", 0, MOE_SMALL, "kvheads", "ring(kv, over=context)"),
+    CP("deepseek_moe_tiny", "data=1,context=2,tensor=2", 0, MOE_SMALL, "kvheads", "ring(kv, over=context)"),
+    {"llama_tiny",
+     "context=4,tensor=2",
+     0,
+     {LLAMA_LONG},
+     {"group, ff, vocab -> tensor", "input seq -> context", "act seq -> context + tensor", "ring(kv, over=context)"}},
+    {"gpt_tiny", "context=2", 0, {GPT_SMALL}, {"seq -> context", "ring(kv, over=context)"}},  // positions too
     {"mlp_dropout", "data=2,tensor=2", 3, {NULL}, {"batch -> data", "hidden, vocab -> tensor", "act seq -> tensor"}},
 };
 
@@ -141,7 +175,8 @@ static const char *write_plan(const Case *c) {
   FILE *f = fopen(path, "w");
   assert_non_null(f);
   fprintf(f, "mesh %s\n", c->mesh);
-  for (int32_t i = 0; i < count(c->shard, 8); i++) fprintf(f, "shard %s\n", c->shard[i]);
+  for (int32_t i = 0; i < count(c->shard, 8); i++)
+    fprintf(f, "%s%s\n", strchr(c->shard[i], '(') ? "" : "shard ", c->shard[i]);
   if (c->zero) fprintf(f, "zero(stage=%d, over=data)\n", c->zero);
   fclose(f);
   return path;
@@ -177,7 +212,7 @@ static void test_case(void **state) { check_case(*state, PM_DEFAULT_PASSES); }
 static void test_split_case(void **state) { check_case(*state, SPLIT_PASSES); }
 
 typedef struct Counts {
-  int64_t all_reduce, all_gather, reduce_scatter, all_to_all, scatter_rows, gather_rows;
+  int64_t all_reduce, all_gather, reduce_scatter, all_to_all, shift, scatter_rows, gather_rows;
 } Counts;
 
 // Of the functions whose name ends so, or that are clones of this composite.
@@ -195,6 +230,7 @@ static Counts counts_of(const PmModule *m, const char *suffix) {
       c.all_to_all += f->nodes[i].op == PM_OP_all_to_all;
       c.scatter_rows += f->nodes[i].op == PM_OP_scatter_rows;
       c.gather_rows += f->nodes[i].op == PM_OP_gather_rows;
+      c.shift += f->nodes[i].op == PM_OP_shift;
     }
   }
   return c;
@@ -391,6 +427,62 @@ static void test_expert_tensor_parallel_counts(void **state) {
   plan_deinit(&p);
 }
 
+// Context parallelism, by how attention crosses the split sequence; shifts of a turn run once in each of c - 1 turns.
+static void test_context_parallel_counts(void **state) {
+  (void)state;
+  const char *mesh = "data=1,context=4,tensor=1";
+  Plan p;
+  plan_init(&p, "");
+  const Case ring = CP("gpt_tiny", mesh, 0, GPT_SMALL, "heads", "ring(kv, over=context)");
+  PmModule *m = compile(&p, &ring, PM_DEFAULT_PASSES);
+  assert_counts(counts_of(m, "causal_attention_fwd"), (Counts){0});
+  assert_counts(counts_of(m, "causal_attention.fwd.turn"), (Counts){.shift = 1});  // keys and values, packed
+  assert_counts(counts_of(m, "causal_attention.bwd.turn"), (Counts){.shift = 2});  // their gradients too
+  assert_counts(counts_of(m, "causal_attention_bwd"), (Counts){.shift = 1});       // and those once more, home
+  assert_int_equal(pm_axis_size(m, pm_module_find_axis(m, "ring.turn")), 3);
+  assert_counts(counts_of(m, ".layer.fwd"), (Counts){0});
+  assert_counts(counts_of(m, ".layer.bwd"), (Counts){0});
+  const Case gather = CP("gpt_tiny", mesh, 0, GPT_SMALL, "heads", "gather(kv, over=context)");
+  m = compile(&p, &gather, PM_DEFAULT_PASSES);
+  assert_counts(counts_of(m, "causal_attention_fwd"), (Counts){.all_gather = 2});
+  assert_counts(counts_of(m, "causal_attention_bwd"), (Counts){.all_gather = 2, .reduce_scatter = 2});
+  const Case ulysses = CP("gpt_tiny", mesh, 0, GPT_SMALL, "heads", "ulysses(kv, over=context)");
+  m = compile(&p, &ulysses, PM_DEFAULT_PASSES);
+  assert_counts(counts_of(m, "causal_attention_fwd"), (Counts){0});
+  assert_counts(counts_of(m, ".layer.fwd"), (Counts){.all_to_all = 4});            // q, k, v; o
+  assert_counts(counts_of(m, "causal_attention_bwd"), (Counts){.all_to_all = 2});  // d_o, and a number a row
+  assert_counts(counts_of(m, ".layer.bwd"), (Counts){.all_to_all = 3});            // dq, dk, dv
+  plan_deinit(&p);
+}
+
+// The order of a split goes with it: to tokens, targets and all between; other axes have none.
+static void test_zigzag_is_in_the_types(void **state) {
+  (void)state;
+  Plan p;
+  plan_init(&p, "");
+  const Case c = CP("gpt_tiny", "data=2,context=2,tensor=2", 0, GPT_SMALL, "heads", "ring(kv, over=context)");
+  PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
+  PmAxisId seq = pm_module_find_axis(m, "seq"), kv = pm_module_find_axis(m, "kv");
+  int32_t context = pm_module_find_mesh(m, "context"), n = 0;
+  for (int32_t k = 0; k < m->n_fns; k++) {
+    for (PmValueId v = 0; !m->fns[k].dead && v < m->fns[k].n_values; v++) {
+      const PmType *t = &m->fns[k].values[v].type;
+      for (int32_t d = 0; d < t->rank; d++) {
+        const PmSplit *s = &t->dims[d].split;
+        bool sequence = t->dims[d].axis == seq || t->dims[d].axis == kv;
+        if (s->n == 0) continue;
+        assert_int_equal(s->zigzag, sequence && s->mesh[0] == context);
+        n += s->zigzag;
+      }
+    }
+  }
+  assert_true(n > 100);
+  for (PmVarId v = 0; v < m->n_vars; v++)
+    if (m->vars[v].role == PM_ROLE_INPUT && m->vars[v].type.rank == 2)
+      assert_true(m->vars[v].type.dims[1].split.zigzag);
+  plan_deinit(&p);
+}
+
 int main(void) {
   enum { N_CASES = sizeof cases / sizeof cases[0], N_SPLIT = sizeof split_cases / sizeof split_cases[0] };
   const struct CMUnitTest counts[] = {cmocka_unit_test(test_tensor_parallel_counts),
@@ -398,6 +490,8 @@ int main(void) {
                                       cmocka_unit_test(test_data_parallel_counts),
                                       cmocka_unit_test(test_zero_counts),
                                       cmocka_unit_test(test_split_counts),
+                                      cmocka_unit_test(test_context_parallel_counts),
+                                      cmocka_unit_test(test_zigzag_is_in_the_types),
                                       cmocka_unit_test(test_expert_parallel_counts),
                                       cmocka_unit_test(test_expert_tensor_parallel_counts),
                                       cmocka_unit_test(test_slots_follow_tokens)};

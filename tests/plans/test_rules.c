@@ -184,7 +184,9 @@ static void (*const samples[PM_OP_COUNT])(Gen *g) = {
 };
 
 // Ops that stand only in what `partition` has made have no factors.
-static bool is_local_only(PmOp op) { return !samples[op] && ((pm_op_flags(op) & PM_F_COMM) || op == PM_OP_slice); }
+static bool is_local_only(PmOp op) {
+  return !samples[op] && ((pm_op_flags(op) & PM_F_COMM) || op == PM_OP_slice || op == PM_OP_local);
+}
 
 static void gen_init(Gen *g, PmOp op, int32_t round) {
   *g = (Gen){.seed = (uint64_t)op * 1000 + (uint64_t)round, .round = round};

@@ -11,6 +11,7 @@
 #include "world.h"
 
 enum { MAX_COUNT = 5000, MAX_GROUP = 8 };
+enum { N_PLAIN = PM_COLL_GATHER_ROWS };  // the kinds before those that have rows
 
 static void run_all_steps(World *w, int64_t rank) {
   const int64_t *stalled = w->context;  // the rank that never comes; NULL: none
@@ -67,6 +68,8 @@ static void expect(const PmProgram *p, const PmColl *c, const int64_t *members, 
     put((PmKDtype)c->dtype, at, to, value_at(members[sender_to(p, c, members[me])], i));
   } else if (c->kind == PM_COLL_ALL_TO_ALL) {
     put((PmKDtype)c->dtype, at, to, value_at(members[block], me * c->count + in_block));
+  } else if (c->kind == PM_COLL_SHIFT) {
+    put((PmKDtype)c->dtype, at, to, value_at(members[(me + n - 1) % n], i));
   } else {
     int64_t from = c->kind == PM_COLL_REDUCE_SCATTER ? me * c->count + i : i;
     if (pm_kdtype_is_half((PmKDtype)c->dtype)) {
@@ -163,8 +166,6 @@ static void check_one(World *w, PmTransport *t, const int64_t *mesh_sizes, PmCol
   world_deinit(w);
 }
 
-enum { N_PLAIN = PM_COLL_GATHER_ROWS };  // the kinds before those that have rows
-
 static void every_kind_dtype_and_group(void **state) {
   static const int64_t counts[] = {1, 3, 64, 1023, MAX_COUNT}, sizes[] = {2, 2, 2};
   World w;
@@ -191,7 +192,7 @@ static void odd_meshes(void **state) {
   Memory memory;
   memory_new(&memory);
   for (uint32_t mesh = 0; mesh < 4; mesh++) {
-    for (int kind = 0; kind < PM_COLL_COUNT; kind++) {
+    for (int kind = 0; kind < N_PLAIN; kind++) {
       check_one(&w, *state, sizes, (PmCollKind)kind, PM_K_F32, 0, 1001, mesh, &memory);
     }
   }
@@ -205,7 +206,7 @@ static void many_pieces(void **state) {
   memory_new(&memory);
   World w;
   int64_t whole = t ? t->max_bytes : 0;
-  for (int kind = 0; kind < PM_COLL_COUNT; kind++) {
+  for (int kind = 0; kind < N_PLAIN; kind++) {
     for (int64_t piece = 1000; piece <= 4096; piece += 3096) {
       world_init(&w, *state, 4, 2, 0);
       w.options.staging_bytes = 1024;
@@ -229,7 +230,7 @@ static void no_elements(void **state) {
   World w;
   Memory memory;
   memory_new(&memory);
-  for (int kind = 0; kind < PM_COLL_COUNT; kind++) {
+  for (int kind = 0; kind < N_PLAIN; kind++) {
     check_one(&w, *state, sizes, (PmCollKind)kind, PM_K_F32, 0, 0, 3, &memory);
   }
   memory_free(&memory);

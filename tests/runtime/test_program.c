@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "fixture.h"
 #include "harness.h"
+#include "runtime/slices.h"
 
 static PmProgram *read_back(PmArena *arena, const PmBuf *b) {
   PmProgram *p = NULL;
@@ -179,7 +180,67 @@ static void coordinates(void **state) {
   assert_int_equal(pm_coord_term(p, &t, 17), 5 + 100 + 10 + 1);
   PmVarDim d = {.size = 48, .n_mesh = 2, .mesh = {2, 0}};
   assert_int_equal(pm_var_dim_local(p, &d), 6);
-  assert_int_equal(pm_var_dim_offset(p, &d, 17), (1 * 2 + 1) * 6);
+  int64_t run;
+  assert_int_equal(pm_var_dim_global(p, &d, 17, 0, &run), (1 * 2 + 1) * 6);
+  assert_int_equal(run, 6);
+  pm_arena_deinit(&arena);
+}
+
+typedef struct Places {
+  int32_t *holders;  // by element of the whole
+  int64_t next;      // element of the part
+  int64_t first[8], n[8];
+  int32_t n_runs;
+} Places;
+
+static PmStatus *note_run(void *context, int64_t local, int64_t global, int64_t n) {
+  Places *x = context;
+  assert_int_equal(local, x->next);
+  x->next += n;
+  if (x->n_runs < 8) {
+    x->first[x->n_runs] = global;
+    x->n[x->n_runs++] = n;
+  }
+  for (int64_t i = 0; i < n; i++) x->holders[global + i]++;
+  return NULL;
+}
+
+// Tokens that were laid out in one order can't be taken for the other: rank r of c has chunks r and 2 c - 1 - r.
+static void zigzag_slices(void **state) {
+  (void)state;
+  PmArena arena;
+  pm_arena_init(&arena, 0);
+  PmProgram *p = fixture_empty(&arena, 2, 3, 4);
+  const PmVarDim row[] = {{.axis = "seq", .size = 48, .n_mesh = 1, .mesh = {2}, .zigzag = true}};
+  int32_t holders[2 * 48 * 5] = {0};
+  for (int64_t rank = 0; rank < 4; rank++) {
+    Places x = {.holders = holders};
+    assert_null(pm_slice_walk(p, row, 1, rank, note_run, &x));
+    assert_int_equal(x.n_runs, 2);
+    assert_int_equal(x.first[0], rank * 6);
+    assert_int_equal(x.first[1], (7 - rank) * 6);
+    assert_int_equal(x.n[0], 6);
+    assert_int_equal(x.n[1], 6);
+  }
+  for (int64_t i = 0; i < 48; i++) assert_int_equal(holders[i], 1);
+  // Other mesh axes take parts of what a rank has, which a boundary of chunks may cross; axes around it stay whole.
+  const PmVarDim cube[] = {{.axis = "batch", .size = 2},
+                           {.axis = "seq", .size = 48, .n_mesh = 2, .mesh = {2, 1}, .zigzag = true},
+                           {.axis = "embed", .size = 5}};
+  memset(holders, 0, sizeof holders);
+  for (int64_t rank = 0; rank < 12; rank++) {
+    Places x = {.holders = holders};
+    assert_null(pm_slice_walk(p, cube, 3, rank, note_run, &x));
+    assert_int_equal(x.next, 2 * 48 * 5 / 12);
+    // Rank 5 has chunks 1 and 6 over the first axis, and over the second the third in the middle.
+    if (rank != 5) continue;
+    assert_int_equal(x.n_runs, 4);
+    assert_int_equal(x.first[0], (1 * 6 + 4) * 5);
+    assert_int_equal(x.n[0], 2 * 5);
+    assert_int_equal(x.first[1], 6 * 6 * 5);
+    assert_int_equal(x.first[2], (48 + 1 * 6 + 4) * 5);
+  }
+  for (int64_t i = 0; i < 2 * 48 * 5; i++) assert_int_equal(holders[i], 1);
   pm_arena_deinit(&arena);
 }
 
@@ -188,6 +249,7 @@ int main(void) {
       cmocka_unit_test(both_forms_round_trip),   cmocka_unit_test(text_is_readable),
       cmocka_unit_test(truncation_is_refused),   cmocka_unit_test(flips_never_crash),
       cmocka_unit_test(other_files_are_refused), cmocka_unit_test(coordinates),
+      cmocka_unit_test(zigzag_slices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static PmStatus *note(void *context, int64_t local, int64_t global, int64_t n) {
 static int64_t place(const PmProgram *p, const PmVarDim *dims, int32_t n, const int64_t *index, int64_t rank) {
   int64_t at = 0;
   for (int32_t i = 0; i < n; i++) {
-    int64_t size = pm_var_dim_local(p, &dims[i]), in = index[i] - pm_var_dim_offset(p, &dims[i], rank);
+    int64_t size = pm_var_dim_local(p, &dims[i]), run, in = index[i] - pm_var_dim_global(p, &dims[i], rank, 0, &run);
     if (in < 0 || in >= size) return -1;
     at = at * size + in;
   }
@@ -71,8 +71,9 @@ static void test_all_small_shapes(void **state) {
   for (int32_t shape = 0; shape < 7 * 7 * 7; shape++) {
     for (int32_t split = 0; split < 5; split++) {
       for (int32_t dim = 0; dim < 3; dim++) {
-        PmVarDim dims[3] = {
-            {"a", 1 + shape % 7, 0, 0, {0}}, {"b", 1 + shape / 7 % 7, 0, 0, {0}}, {"c", 1 + shape / 49, 0, 0, {0}}};
+        PmVarDim dims[3] = {{.axis = "a", .size = 1 + shape % 7},
+                            {.axis = "b", .size = 1 + shape / 7 % 7},
+                            {.axis = "c", .size = 1 + shape / 49}};
         PmVarDim *d = &dims[dim];
         d->n_mesh = splits[split].n;
         memcpy(d->mesh, splits[split].mesh, sizeof splits[split].mesh);

@@ -101,6 +101,7 @@ static void var_mesh_twice(PmProgram *p) {
   p->vars[MODEL_W].dims[1].n_mesh = 1;
   p->vars[MODEL_W].dims[1].mesh[0] = 1;
 }
+static void var_order(PmProgram *p) { p->vars[MODEL_W].dims[1].zigzag = true; }
 static void var_huge(PmProgram *p) { p->vars[MODEL_W].dims[1].size = INT64_C(1) << 62; }
 static void var_shared(PmProgram *p) { p->vars[MODEL_T].at.offset = 0; }
 static void twin_far(PmProgram *p) { p->vars[MODEL_W].twin = 4; }
@@ -180,6 +181,7 @@ static const Case cases[] = {
     {"expected", var_small},
     {"unknown or twice", var_mesh_twice},
     {"too large", var_huge},
+    {"two chunks", var_order},
     {"share the byte", var_shared},
     {"malformed", twin_far},
     {"no master and working copy", twin_one_sided},
