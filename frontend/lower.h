@@ -233,7 +233,6 @@ typedef struct PmLower {
   bool trial;  // what does not build is given up without an error
   int32_t *var_repeats;  // by variable: how many of its first axes are repeat axes
   int32_t n_var_repeats, cap_var_repeats;
-  PmScope *paths;  // of the variables
   PmRagged *ragged;
   int32_t n_ragged, cap_ragged;
   PmSetting *settings;

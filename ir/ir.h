@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "base/intern.h"
 #include "base/status.h"
+#include "ir/namemap.h"
 #include "ir/types.h"
 
 typedef enum PmOp {
@@ -248,6 +249,7 @@ typedef struct PmModule {
   int32_t n_mesh;
   PmVar *vars;
   int32_t n_vars, cap_vars;
+  PmNameMap var_ids;  // by path
   PmFn *fns;
   int32_t n_fns, cap_fns;
   PmRule *rules;

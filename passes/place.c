@@ -404,7 +404,7 @@ static void init_slots(Place *p) {
 
 PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
   Place p = {.m = m};
-  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &p.scratch);
   pm_specialise(m);
   p.tree = pm_tree_build(&p.scratch, m);
   init_slots(&p);
