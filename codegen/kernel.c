@@ -21,7 +21,7 @@ typedef struct Kernel {
   int32_t n_roots;
   PmCgId *reduces;
   int32_t n_reduces;
-  int32_t *level;    // by value, + 1
+  int32_t *level;          // by value, + 1
   int32_t first, n_parts;  // of a stack that is alone: the operands that this kernel stores
   int32_t n_rounds;        // with a loop
   int32_t max_level;
@@ -234,7 +234,8 @@ static void place_in_variable(Kernel *k, PmCgId v, PmVarId var) {
   int32_t param = PM_NONE;
   for (int32_t i = 0; i < r->n_params; i++)
     if (r->param_var[i] == var) param = i;
-  if (param == PM_NONE || k->n_rounds || k->n_parts || r->info[v].view_known || r->last_reader[param] > k->e.item) return;
+  if (param == PM_NONE || k->n_rounds || k->n_parts || r->info[v].view_known || r->last_reader[param] > k->e.item)
+    return;
   const PmCgAccess *store = NULL;
   for (int32_t i = 0; i < k->e.n_accesses; i++) {
     if (!k->e.accesses[i].store || k->e.accesses[i].value != v) continue;

@@ -122,6 +122,17 @@ PmType pm_bound_type(const PmModule *m, const PmFn *f, PmVarId var) {
   return type;
 }
 
+PmOwned pm_vars_owned(const PmModule *m, PmArena *arena) {
+  PmOwned o = {PM_NEW_N(arena, PmVarId, m->n_vars + 1), PM_NEW_N(arena, PmVarId, m->n_vars + 1)};
+  for (PmVarId v = 0; v < m->n_vars; v++) o.first[v] = PM_NONE;
+  for (PmVarId v = m->n_vars - 1; v >= 0; v--) {
+    PmVarId owner = m->vars[v].owner;
+    o.next[v] = owner == PM_NONE ? PM_NONE : o.first[owner];
+    if (owner != PM_NONE) o.first[owner] = v;
+  }
+  return o;
+}
+
 PmVarId pm_module_find_var(const PmModule *m, const char *path) {
   const char *key = pm_intern_find(m->names, path);
   return key ? pm_name_map_get(&m->var_ids, key) : PM_NONE;
