@@ -74,10 +74,11 @@ rules() {
   printf 'model m {\n param w[e]'; rep "$1" ', p%d[e]'; printf ' ~ zeros\n minimize mean[e](w)\n}\n%bplan p { mesh data=2\n' "$train"
   rep "$2" "$3"; printf '}\n'
 }
-rules 60000 4000 ' shard e in "*.z%d" -> data\n' | run rules_unmatched 1 --plan p
-rules 60000 4000 ' shard b in "p%d" -> data\n' | run rules_elsewhere '0 1' --plan p
-rules 40000 4000 ' pin("p%d", [e/data])\n' | run pins_many 1 --plan p
-rules 60000 1 ' shard e -> data\n zero(stage=3, over=data)\n' | run rules_zero '0 4' --plan p
+rules 60000 4000 ' shard e in "*.z%d" -> data\n' | run rules_memory 4 --plan p
+rules 8000 4000 ' shard e in "*.z%d" -> data\n' | run rules_unmatched 1 --plan p
+rules 8000 4000 ' shard b in "p%d" -> data\n' | run rules_elsewhere 0 --plan p
+rules 8000 4000 ' pin("p%d", [e/data])\n' | run pins_many 1 --plan p
+rules 8000 1 ' shard e -> data\n zero(stage=3, over=data)\n' | run rules_zero 0 --plan p
 { printf 'model m {\n param w[e] ~ zeros\n x = w\n'; rep 60000 ' x = tanh(x)\n'; printf ' minimize mean[e](x)\n}\n%b' "$train"; } | run deep '0 4'
 # one error after another
 { rep 60000 ' y = nope%d\n'; } | body | run errors_names 1
