@@ -82,7 +82,7 @@ void pm_lw_check_policy(PmLower *lw) {
   for (PmVarId v = 0; v < lw->m->n_vars && !lw->stopped; v++) {
     for (int32_t k = 0; k < 4; k++) pm_lw_format(lw, key_formats[k], lw->m->vars[v].path);
   }
-  for (int32_t i = 0; i < lw->n_formats && !lw->stopped && pm_diags_errors(lw->diags) == 0; i++) {
+  for (int32_t i = 0; i < lw->n_formats && !lw->stopped; i++) {
     const PmFormatRule *rule = &lw->formats[i];
     if (rule->hit || !rule->entry->glob.text) continue;
     pm_diag(lw->diags, PM_W_GLOB_IDLE, rule->entry->glob.span, "`\"%s\"` matches no parameter", rule->entry->glob.text);
