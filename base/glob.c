@@ -4,9 +4,10 @@
 #include <string.h>
 
 // The classic two-pointer match with one backtrack point; linear in practice and never recursive. `end` bounds `s`.
-static bool match_span(const char *g, const char *s, const char *end) {
+static bool match_span(const char *g, const char *s, const char *end, int64_t *budget) {
   const char *star = NULL, *retry = NULL;
   while (s < end) {
+    if (--*budget < 0) return false;
     if (*g == '*') {
       star = g++;
       retry = s;
@@ -24,17 +25,22 @@ static bool match_span(const char *g, const char *s, const char *end) {
   return *g == 0;
 }
 
-static bool match_subtrees(const char *glob, const char *path) {
+static bool match_subtrees(const char *glob, const char *path, int64_t *budget) {
   for (const char *end = path + strlen(path);;) {
-    if (match_span(glob, path, end)) return true;
+    if (match_span(glob, path, end, budget)) return true;
     do {
-      if (end == path) return false;
+      if (end == path || --*budget < 0) return false;
       end--;
     } while (*end != '.');
   }
 }
 
+bool pm_glob_match_within(const char *glob, const char *path, int64_t *budget) {
+  if (match_subtrees(glob, path, budget)) return true;
+  return strncmp(glob, "*.", 2) == 0 && match_subtrees(glob + 2, path, budget);
+}
+
 bool pm_glob_match(const char *glob, const char *path) {
-  if (match_subtrees(glob, path)) return true;
-  return strncmp(glob, "*.", 2) == 0 && match_subtrees(glob + 2, path);
+  int64_t budget = INT64_MAX;
+  return pm_glob_match_within(glob, path, &budget);
 }

@@ -15,6 +15,7 @@ typedef struct Reader {
   const char *text;
   int32_t at, len;
   int32_t depth, n_values;
+  bool nul;
   PmJsonError error;
 } Reader;
 
@@ -94,7 +95,7 @@ static void put_utf8(PmBuf *out, uint32_t c) {
 }
 
 // Behind the backslash.
-static bool read_escape(Reader *r, PmBuf *out) {
+static bool read_escape(Reader *r, PmBuf *out, bool nul) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
   int32_t lo = r->at - 1;
   char c = r->text[r->at];
@@ -108,7 +109,7 @@ static bool read_escape(Reader *r, PmBuf *out) {
   r->at++;
   uint32_t code, low;
   if (!read_hex4(r, &code)) return false;
-  if (code == 0) return fail(r, lo, "a NUL inside a string");
+  if (code == 0 && !nul) return fail(r, lo, "a NUL inside a string");
   if (code >= 0xd800 && code < 0xdc00) {
     if (r->text[r->at] != '\\' || r->text[r->at + 1] != 'u') return fail(r, lo, "half of a surrogate pair");
     r->at += 2;
@@ -122,7 +123,7 @@ static bool read_escape(Reader *r, PmBuf *out) {
   return true;
 }
 
-static bool read_string_into(Reader *r, PmBuf *out) {
+static bool read_string_into(Reader *r, PmBuf *out, bool nul) {
   int32_t lo = r->at++;
   while (r->at < r->len && r->text[r->at] != '"') {
     unsigned char c = (unsigned char)r->text[r->at];
@@ -131,7 +132,7 @@ static bool read_string_into(Reader *r, PmBuf *out) {
     if (n == 0) return fail(r, r->at, "bytes that are no UTF-8");
     if (c == '\\') {
       r->at++;
-      if (!read_escape(r, out)) return false;
+      if (!read_escape(r, out, nul)) return false;
     } else {
       pm_buf_put(out, r->text + r->at, (size_t)n);
       r->at += n;
@@ -142,11 +143,16 @@ static bool read_string_into(Reader *r, PmBuf *out) {
   return true;
 }
 
-static bool read_string(Reader *r, const char **out) {
+static bool read_string(Reader *r, const char **out, size_t *out_len, bool nul) {
   PmBuf text;
   pm_buf_init(&text);
-  bool ok = read_string_into(r, &text);
-  if (ok) *out = pm_arena_strdup(r->arena, pm_buf_str(&text));
+  bool ok = read_string_into(r, &text, nul);
+  if (ok) {
+    char *copy = pm_arena_alloc(r->arena, text.len + 1);
+    memcpy(copy, pm_buf_str(&text), text.len);
+    *out = copy;
+    *out_len = text.len;
+  }
   pm_buf_deinit(&text);
   return ok;
 }
@@ -180,7 +186,8 @@ static bool read_items(Reader *r, PmJsonValue *v, char close) {
     if (v->kind == PM_JSON_OBJECT) {
       item->key_lo = r->at;
       if (r->text[r->at] != '"') return fail(r, r->at, "a key in quotes should stand here");
-      if (!read_string(r, &item->key)) return false;
+      size_t len;
+      if (!read_string(r, &item->key, &len, false)) return false;
       item->key_hi = r->at;
       if (pm_json_get(v, item->key)) return fail(r, item->key_lo, "the key stands here a second time");
       if (!take(r, ':')) return fail(r, r->at, "a `:` is missing behind the key");
@@ -207,7 +214,7 @@ static bool read_value(Reader *r, PmJsonValue *v) {
     r->depth--;
   } else if (c == '"') {
     v->kind = PM_JSON_STR;
-    ok = read_string(r, &v->str);
+    ok = read_string(r, &v->str, &v->str_len, r->nul);
   } else if (c == '-' || is_digit(c)) {
     ok = read_number(r, v);
   } else {
@@ -217,10 +224,11 @@ static bool read_value(Reader *r, PmJsonValue *v) {
   return ok;
 }
 
-bool pm_json_read(PmArena *arena, const char *text, size_t len, const PmJsonValue **out, PmJsonError *out_error) {
+bool pm_json_read(PmArena *arena, const char *text, size_t len, bool nul, const PmJsonValue **out,
+                  PmJsonError *out_error) {
   *out_error = (PmJsonError){0, "the text is too long"};
-  if (len > PM_MAX_FILE_BYTES) return false;
-  Reader r = {.arena = arena, .text = text, .len = (int32_t)len};
+  if (len > INT32_MAX) return false;
+  Reader r = {.arena = arena, .text = text, .len = (int32_t)len, .nul = nul};
   PmJsonValue *v = PM_NEW(arena, PmJsonValue);
   bool ok = read_value(&r, v);
   skip_space(&r);
@@ -230,11 +238,24 @@ bool pm_json_read(PmArena *arena, const char *text, size_t len, const PmJsonValu
   return ok;
 }
 
-const PmJsonValue *pm_json_get(const PmJsonValue *object, const char *key) {
-  for (const PmJsonValue *v = object->first; v; v = v->next) {
-    if (v->key && strcmp(v->key, key) == 0) return v;
+const PmJsonValue *pm_json_get(const PmJsonValue *v, const char *key) {
+  for (const PmJsonValue *m = v ? v->first : NULL; m; m = m->next) {
+    if (m->key && strcmp(m->key, key) == 0) return m;
   }
   return NULL;
+}
+
+const char *pm_json_text(const PmJsonValue *v) {
+  return v && v->kind == PM_JSON_STR && strlen(v->str) == v->str_len ? v->str : NULL;
+}
+
+bool pm_json_whole(const PmJsonValue *v, int64_t lo, int64_t hi, int64_t *out) {
+  if (!v || (v->kind != PM_JSON_INT && v->kind != PM_JSON_REAL)) return false;
+  if (v->kind == PM_JSON_REAL && (v->real != floor(v->real) || fabs(v->real) >= 0x1p63)) return false;
+  int64_t whole = v->kind == PM_JSON_INT ? v->integer : (int64_t)v->real;
+  if (whole < lo || whole > hi) return false;
+  *out = whole;
+  return true;
 }
 
 const char *pm_json_kind_name(PmJsonKind kind) {

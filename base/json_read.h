@@ -1,5 +1,6 @@
 // A strict JSON reader (RFC 8259) for text from outside: no comments, no trailing commas, no doubled keys, no lone
-// surrogates, no NUL inside a string, numbers in the range of a double, at most 16,384 values, nested at most 64 deep.
+// surrogates, no NUL inside a string unless the caller takes one, numbers in the range of a double, at most 16,384
+// values, nested at most 64 deep.
 //
 // Ownership: values live in the arena; nothing points into the text.
 #ifndef PM_BASE_JSON_READ_H
@@ -32,6 +33,7 @@ struct PmJsonValue {
   int64_t integer;
   double real;  // of both kinds of number
   const char *str;
+  size_t str_len;                   // of `str`; more than strlen says where there is a NUL inside
   const PmJsonValue *first, *next;  // items or members in the order of the text
 };
 
@@ -40,11 +42,16 @@ typedef struct PmJsonError {
   const char *message;
 } PmJsonError;
 
-// Reads one value and nothing behind it. `text` holds `len` bytes (at most PM_MAX_FILE_BYTES) and a NUL behind them.
-// False: *out_error says what and where.
-bool pm_json_read(PmArena *arena, const char *text, size_t len, const PmJsonValue **out, PmJsonError *out_error);
-// The member of an object, or NULL.
-const PmJsonValue *pm_json_get(const PmJsonValue *object, const char *key);
+// Reads one value and nothing behind it. `text` holds `len` bytes (fewer than 2^31) and a NUL behind them.
+// `nul`: strings that are values may hold a NUL, as "\u0000". False: *out_error says what and where.
+bool pm_json_read(PmArena *arena, const char *text, size_t len, bool nul, const PmJsonValue **out,
+                  PmJsonError *out_error);
+// The member of an object, or NULL. In the next three `v` may be NULL or of another kind.
+const PmJsonValue *pm_json_get(const PmJsonValue *v, const char *key);
+// The text of a string without NUL, else NULL.
+const char *pm_json_text(const PmJsonValue *v);
+// A whole number within [lo, hi], however it is written.
+bool pm_json_whole(const PmJsonValue *v, int64_t lo, int64_t hi, int64_t *out);
 const char *pm_json_kind_name(PmJsonKind kind);  // "an integer", "a string", ...
 
 #endif

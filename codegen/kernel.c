@@ -21,8 +21,9 @@ typedef struct Kernel {
   int32_t n_roots;
   PmCgId *reduces;
   int32_t n_reduces;
-  int32_t *level;    // by value, + 1
-  int32_t n_rounds;  // with a loop
+  int32_t *level;          // by value, + 1
+  int32_t first, n_parts;  // of a stack that is alone: the operands that this kernel stores
+  int32_t n_rounds;        // with a loop
   int32_t max_level;
 } Kernel;
 
@@ -117,8 +118,8 @@ static bool varies(const Kernel *k, PmCgId v) {
 // Expression i that root v stores, or PM_NONE past the last.
 static PmCgId root_expr(const Kernel *k, PmCgId v, int32_t i) {
   const PmCgNode *n = pm_cg_def(k->e.r, v);
-  const bool parts = n->op == PM_OP_stack || n->op == PM_OP_merge;
-  if (parts) return i < n->n_in ? n->in[i] : PM_NONE;
+  if (n->op == PM_OP_stack && k->n_parts) return i < k->n_parts ? n->in[k->first + i] : PM_NONE;
+  if (n->op == PM_OP_stack || n->op == PM_OP_merge) return i < n->n_in ? n->in[i] : PM_NONE;
   return i == 0 ? v : PM_NONE;
 }
 
@@ -130,7 +131,7 @@ static void store_root(Kernel *k, PmCgId v, int32_t i, int32_t value) {
   pm_cg_identity(&k->e, v, at);
   if (n->op == PM_OP_stack) {
     const int32_t d = pm_cg_find_axis(x, n->to[0]);
-    at[d] = (PmCgCoord){.c = i};
+    at[d] = (PmCgCoord){.c = k->first + i};
   }
   if (n->op == PM_OP_merge) {
     PmCgCoord in[PM_CG_RANK], sum = {0};
@@ -233,7 +234,8 @@ static void place_in_variable(Kernel *k, PmCgId v, PmVarId var) {
   int32_t param = PM_NONE;
   for (int32_t i = 0; i < r->n_params; i++)
     if (r->param_var[i] == var) param = i;
-  if (param == PM_NONE || k->n_rounds || r->info[v].view_known || r->last_reader[param] > k->e.item) return;
+  if (param == PM_NONE || k->n_rounds || k->n_parts || r->info[v].view_known || r->last_reader[param] > k->e.item)
+    return;
   const PmCgAccess *store = NULL;
   for (int32_t i = 0; i < k->e.n_accesses; i++) {
     if (!k->e.accesses[i].store || k->e.accesses[i].value != v) continue;
@@ -258,9 +260,12 @@ static int32_t find_loc(const Kernel *k) {
   return -1;
 }
 
-bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item) {
+// n_parts 0: all that the item stores.
+static bool emit_parts(PmCg *cg, PmCgRegion *r, int32_t item, int32_t first, int32_t n_parts) {
   const PmCgItem *it = &r->items[item];
   Kernel k = {.e = {.cg = cg, .r = r, .item = item, .host = it->host, .dry = true}, .column = it->column};
+  k.first = first;
+  k.n_parts = n_parts;
   k.roots = PM_NEW_N(cg->arena, Root, it->n_nodes + 1);
   k.reduces = r->by_value[0];
   k.level = r->by_value[1];
@@ -289,4 +294,21 @@ bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item) {
   run(&k);
   pm_cg_end(&k.e, NULL, find_loc(&k));
   return true;
+}
+
+// The parts of a stack in halves until each kernel is within the limits; not of a single part.
+static bool emit_halves(PmCg *cg, PmCgRegion *r, int32_t item, int32_t first, int32_t n) {
+  if (n < 2) return false;
+  for (int32_t half = 0; half < 2; half++) {
+    const int32_t at = half ? first + n / 2 : first, parts = half ? n - n / 2 : n / 2;
+    if (!emit_parts(cg, r, item, at, parts) && !emit_halves(cg, r, item, at, parts)) return false;
+  }
+  return true;
+}
+
+bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item) {
+  if (emit_parts(cg, r, item, 0, 0)) return true;
+  const PmCgItem *it = &r->items[item];
+  const PmCgNode *n = &r->nodes[it->nodes[0]];
+  return it->n_nodes == 1 && n->op == PM_OP_stack && emit_halves(cg, r, item, 0, n->n_in);
 }

@@ -92,6 +92,7 @@ typedef struct Check {
   PmPlan *p;
   PmLower *lw;
   const PmPlanItem *item;
+  bool chosen;  // the item is of the plan that is used
   const Directive *d;
   const PmArg *given[MAX_ARGS];  // by row
 } Check;
@@ -204,9 +205,41 @@ static bool need_bytes(const Check *c, const PmExpr *e) {
   return refuse(c, e->span, "a size is a whole number with B, KiB, MiB, GiB or TiB behind it");
 }
 
+// All that rules may name: paths of variables and of values, listed once.
+static void list_paths(PmLower *lw) {
+  const PmModule *m = lw->m;
+  int32_t n = m->n_vars;
+  for (int32_t f = 0; f < m->n_fns; f++) n += m->fns[f].n_values;
+  lw->paths = PM_NEW_N(lw->arena, const char *, n + 1);
+  for (PmVarId v = 0; v < m->n_vars; v++) lw->paths[lw->n_paths++] = m->vars[v].path;
+  for (int32_t f = 0; f < m->n_fns; f++) {
+    for (PmValueId v = 0; !m->fns[f].dead && v < m->fns[f].n_values; v++) {
+      const PmValue *value = &m->fns[f].values[v];
+      if (value->bound && value->name) lw->paths[lw->n_paths++] = value->name;
+    }
+  }
+}
+
+// Warns of a path that nothing of the model has. Where the model has errors its values are not known; the plans of the
+// file have been checked when one of them is chosen.
+static void find_path(const Check *c, const PmExpr *e) {
+  enum { SUGGESTIONS = 4 };  // each looks at every path
+  PmLower *lw = c->lw;
+  if (pm_diags_errors(lw->diags) > 0 || (c->chosen && e->span.file == lw->main->file)) return;
+  if (!lw->paths) list_paths(lw);
+  for (int32_t i = 0; i < lw->n_paths && !lw->stopped; i++)
+    if (pm_lw_matches(lw, (PmName){e->name, e->span}, lw->paths[i])) return;
+  if (lw->stopped) return;
+  pm_diag(lw->diags, PM_W_RULE_IDLE, e->span, "`%s` finds nothing: no value has the path `%s`", c->d->name, e->name);
+  if (pm_diags_warnings(lw->diags) <= SUGGESTIONS) pm_lw_suggest(lw, e->name, lw->paths, lw->n_paths);
+}
+
 static bool need_path(const Check *c, const PmExpr *e) {
-  return e->kind == PM_X_STR ||
-         refuse(c, e->span, "a path in quotes is needed here, such as \"layer.attn.wq\" or \"*.wq\"");
+  if (e->kind != PM_X_STR)
+    return refuse(c, e->span, "a path in quotes is needed here, such as \"layer.attn.wq\" or \"*.wq\"");
+  // Where a pin has no value is seen when it fires.
+  if (strcmp(c->d->name, "pin") != 0) find_path(c, e);
+  return true;
 }
 
 static bool need_schedule(const Check *c, const PmExpr *e) {
@@ -355,9 +388,9 @@ static bool complete(const Check *c) {
   return true;
 }
 
-bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item) {
+bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
-  Check c = {.p = p, .lw = lw, .item = item, .d = find(item->name.text)};
+  Check c = {.p = p, .lw = lw, .item = item, .chosen = chosen, .d = find(item->name.text)};
   if (!c.d) {
     const char *names[N_DIRECTIVES];
     for (int32_t i = 0; i < N_DIRECTIVES; i++) names[i] = directives[i].name;

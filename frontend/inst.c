@@ -11,14 +11,7 @@ const char *pm_lw_path(PmLower *lw, const char *path, const char *name) {
 }
 
 PmVarId pm_lw_add_var(PmLower *lw, PmVar v) {
-  v.path = pm_intern(lw->names, v.path);
-  if (!lw->paths) lw->paths = pm_scope_new(lw, NULL, PM_SCOPE_FILE, NULL, "");
-  if (pm_scope_find_here(lw->paths, v.path)) return PM_NONE;
-  pm_scope_put(lw, lw->paths, pm_sym_value(v.path, PM_ERROR_VAL, PM_NO_SPAN));
-  PmModule *m = lw->m;
-  m->vars = pm_grow(m->arena, m->vars, m->n_vars, &m->cap_vars, sizeof *m->vars);
-  m->vars[m->n_vars] = v;
-  return m->n_vars++;
+  return pm_module_find_var(lw->m, v.path) == PM_NONE ? pm_module_add_var(lw->m, v) : PM_NONE;
 }
 
 // One number argument of normal(s) and uniform(s).

@@ -233,7 +233,6 @@ typedef struct PmLower {
   bool trial;  // what does not build is given up without an error
   int32_t *var_repeats;  // by variable: how many of its first axes are repeat axes
   int32_t n_var_repeats, cap_var_repeats;
-  PmScope *paths;  // of the variables
   PmRagged *ragged;
   int32_t n_ragged, cap_ragged;
   PmSetting *settings;
@@ -250,6 +249,8 @@ typedef struct PmLower {
   PmWholeSum *whole_sums;
   int32_t n_whole_sums, cap_whole_sums;
   int32_t depth;
+  const char **paths;  // of variables and named values, listed once a directive asks for them
+  int32_t n_paths;
   int64_t work, matching;
   PmNameMap fn_names;   // of the functions, as they were asked for -> where the next number is
   int32_t *fn_numbers;  // the newest number of the name

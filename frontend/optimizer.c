@@ -271,7 +271,8 @@ void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *override
     lw->m->vars[v].update = fn;
     add_states(&o, v);
   }
-  for (int32_t i = 0; i < o.n_overrides && !lw->stopped; i++) {
+  // Where the model has errors its parameters are not all known.
+  for (int32_t i = 0; i < o.n_overrides && !lw->stopped && pm_diags_errors(lw->diags) == 0; i++) {
     if (o.override_hits[i]) continue;
     pm_diag(lw->diags, PM_W_GLOB_IDLE, o.overrides[i]->glob.span, "`\"%s\"` matches no parameter",
             o.overrides[i]->glob.text);

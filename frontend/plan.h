@@ -32,7 +32,7 @@ void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
 bool pm_plan_accumulates(const PmPlanItem *item);
 // directives.c
 // Whether the directive may stand as it does; else it was reported.
-bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item);
+bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
 // Whether two directives say the same thing: one stands once in a plan, and a child's replaces its parent's.
 bool pm_directive_same_slot(const PmPlanItem *a, const PmPlanItem *b);
 

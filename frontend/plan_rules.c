@@ -299,7 +299,7 @@ static bool asks_nothing(const PmPlanItem *item) {
 
 void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
-  if (!pm_plan_check_directive(p, item)) return;
+  if (!pm_plan_check_directive(p, item, chosen)) return;
   if (strcmp(item->name.text, "pin") == 0) {
     add_pin(p, item);
     return;

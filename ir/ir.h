@@ -7,6 +7,7 @@
 #include "base/diag.h"
 #include "base/intern.h"
 #include "base/status.h"
+#include "ir/namemap.h"
 #include "ir/types.h"
 
 typedef enum PmOp {
@@ -248,6 +249,7 @@ typedef struct PmModule {
   int32_t n_mesh;
   PmVar *vars;
   int32_t n_vars, cap_vars;
+  PmNameMap var_ids;  // by path
   PmFn *fns;
   int32_t n_fns, cap_fns;
   PmRule *rules;
@@ -290,6 +292,11 @@ PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes
 PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number);
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
+// What each variable owns, in ascending order: first[v], then next[] of that, until PM_NONE.
+typedef struct PmOwned {
+  PmVarId *first, *next;
+} PmOwned;
+PmOwned pm_vars_owned(const PmModule *m, PmArena *arena);
 PmVarId pm_var_master(const PmModule *m, PmVarId var);  // PM_NONE: the parameter is no working copy
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);
 

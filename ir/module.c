@@ -8,6 +8,7 @@ PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
   PmModule *m = PM_NEW(arena, PmModule);
   m->arena = arena;
   m->names = names;
+  pm_name_map_init(&m->var_ids, arena);
   m->model = m->schedule = m->step = m->eval = m->before = m->after = m->micro = m->rows = PM_NONE;
   m->data.x = m->data.y = PM_NONE;
   return m;
@@ -57,6 +58,7 @@ PmModule *pm_module_clone(const PmModule *from, PmArena *arena) {
   m->mesh = pm_arena_copy(arena, m->mesh, m->n_mesh, sizeof *m->mesh);
   m->vars = pm_arena_copy(arena, m->vars, m->n_vars, sizeof *m->vars);
   m->cap_vars = m->n_vars;
+  m->var_ids = pm_name_map_copy(&m->var_ids, arena);
   m->fns = pm_arena_copy(arena, m->fns, m->n_fns, sizeof *m->fns);
   m->cap_fns = m->n_fns;
   for (int32_t i = 0; i < m->n_fns; i++) clone_fn(m, &m->fns[i]);
@@ -101,7 +103,8 @@ PmAxisId pm_module_local_axis(PmModule *m, const char *name, int64_t size) {
 
 PmVarId pm_module_add_var(PmModule *m, PmVar var) {
   var.path = pm_intern(m->names, var.path);
-  PM_ASSERT(pm_module_find_var(m, var.path) == PM_NONE, "variable %s stands twice", var.path);
+  bool is_new = pm_name_map_add(&m->var_ids, var.path, m->n_vars);
+  PM_ASSERT(is_new, "variable %s stands twice", var.path);
   m->vars = pm_grow(m->arena, m->vars, m->n_vars, &m->cap_vars, sizeof *m->vars);
   m->vars[m->n_vars] = var;
   return m->n_vars++;
@@ -119,12 +122,20 @@ PmType pm_bound_type(const PmModule *m, const PmFn *f, PmVarId var) {
   return type;
 }
 
+PmOwned pm_vars_owned(const PmModule *m, PmArena *arena) {
+  PmOwned o = {PM_NEW_N(arena, PmVarId, m->n_vars + 1), PM_NEW_N(arena, PmVarId, m->n_vars + 1)};
+  for (PmVarId v = 0; v < m->n_vars; v++) o.first[v] = PM_NONE;
+  for (PmVarId v = m->n_vars - 1; v >= 0; v--) {
+    PmVarId owner = m->vars[v].owner;
+    o.next[v] = owner == PM_NONE ? PM_NONE : o.first[owner];
+    if (owner != PM_NONE) o.first[owner] = v;
+  }
+  return o;
+}
+
 PmVarId pm_module_find_var(const PmModule *m, const char *path) {
   const char *key = pm_intern_find(m->names, path);
-  for (int32_t i = 0; key && i < m->n_vars; i++) {
-    if (m->vars[i].path == key) return i;
-  }
-  return PM_NONE;
+  return key ? pm_name_map_get(&m->var_ids, key) : PM_NONE;
 }
 
 PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind) {

@@ -7,6 +7,13 @@ void pm_name_map_init(PmNameMap *map, PmArena *arena) {
   map->slots = PM_NEW_N(arena, PmNameSlot, map->n_slots);
 }
 
+PmNameMap pm_name_map_copy(const PmNameMap *map, PmArena *arena) {
+  PmNameMap copy = *map;
+  copy.arena = arena;
+  copy.slots = pm_arena_copy(arena, map->slots, map->n_slots, sizeof *map->slots);
+  return copy;
+}
+
 // The slot that holds `name`, or the free one where it belongs.
 static PmNameSlot *find(const PmNameMap *map, const char *name) {
   uint64_t h = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);

@@ -18,6 +18,7 @@ typedef struct PmNameMap {
 } PmNameMap;
 
 void pm_name_map_init(PmNameMap *map, PmArena *arena);
+PmNameMap pm_name_map_copy(const PmNameMap *map, PmArena *arena);
 bool pm_name_map_add(PmNameMap *map, const char *name, int32_t id);  // false when the name is there already
 int32_t pm_name_map_get(const PmNameMap *map, const char *name);     // -1 when it is not
 

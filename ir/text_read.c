@@ -96,11 +96,10 @@ static bool read_var_line(PmReader *r, ModuleRefs *refs) {
   if (pm_lex_key(x, "update") && !pm_lex_string(x, &ref.update)) return false;
   if (!pm_read_loc(r, &v.loc)) return false;
   if (m->n_vars >= PM_MAX_AXES) return pm_lex_fail(x, "more than %d variables", PM_MAX_AXES);
-  if (!pm_name_map_add(&r->vars, v.path, m->n_vars)) return pm_lex_fail(x, "variable `%s` stands twice", v.path);
+  if (pm_module_find_var(m, v.path) != PM_NONE) return pm_lex_fail(x, "variable `%s` stands twice", v.path);
   refs->vars = pm_grow(&r->scratch, refs->vars, m->n_vars, &refs->cap_vars, sizeof *refs->vars);
   refs->vars[m->n_vars] = ref;
-  m->vars = pm_grow(m->arena, m->vars, m->n_vars, &m->cap_vars, sizeof *m->vars);
-  m->vars[m->n_vars++] = v;
+  pm_module_add_var(m, v);
   return true;
 }
 
@@ -277,13 +276,13 @@ static bool resolve(PmReader *r, const ModuleRefs *refs) {
             find(r, &r->fns, "function", refs->step, &m->step) && find(r, &r->fns, "function", refs->eval, &m->eval) &&
             find(r, &r->fns, "function", refs->before, &m->before) &&
             find(r, &r->fns, "function", refs->after, &m->after) &&
-            find(r, &r->vars, "variable", refs->x, &m->data.x) && find(r, &r->vars, "variable", refs->y, &m->data.y);
+            find(r, &m->var_ids, "variable", refs->x, &m->data.x) && find(r, &m->var_ids, "variable", refs->y, &m->data.y);
   for (int32_t i = 0; ok && i < m->data.n_feeds; i++) {
-    ok = find(r, &r->vars, "variable", refs->fed[i], &m->data.feeds[i].var);
+    ok = find(r, &m->var_ids, "variable", refs->fed[i], &m->data.feeds[i].var);
   }
   for (int32_t i = 0; ok && i < m->n_vars; i++) {
     r->x.line = refs->vars[i].line;
-    ok = find(r, &r->vars, "variable", refs->vars[i].owner, &m->vars[i].owner) &&
+    ok = find(r, &m->var_ids, "variable", refs->vars[i].owner, &m->vars[i].owner) &&
          find(r, &r->fns, "function", refs->vars[i].update, &m->vars[i].update);
   }
   return ok;
@@ -328,7 +327,6 @@ PmStatus *pm_module_read(PmArena *arena, PmInterner *names, const char *path, co
   pm_arena_init(&r.node, 0);
   pm_buf_init(&r.why);
   pm_name_map_init(&r.axes, &r.scratch);
-  pm_name_map_init(&r.vars, &r.scratch);
   pm_name_map_init(&r.fns, &r.scratch);
   pm_lex_init(&r.x, names, path, text, len);
   if (read_statements(&r)) *out = r.m;

@@ -11,7 +11,7 @@ typedef struct PmReader {
   PmModule *m;
   PmArena scratch;  // dies with the reader
   PmArena node;     // reset at each node
-  PmNameMap axes, vars, fns;
+  PmNameMap axes, fns;
   int32_t *depth;  // by function: how deep its calls nest
   int32_t cap_depth;
   PmBuf why;

@@ -133,7 +133,7 @@ static bool read_value(PmReader *r, PmFn *f, int32_t def) {
 static bool read_var_ref(PmReader *r, PmVarId *out) {
   const char *path;
   if (!pm_lex_string(&r->x, &path)) return false;
-  *out = pm_name_map_get(&r->vars, path);
+  *out = pm_name_map_get(&r->m->var_ids, path);
   return *out != PM_NONE || pm_lex_fail(&r->x, "no variable `%s`", path);
 }
 

@@ -128,7 +128,7 @@ static PmStatus *differentiate_model(PmModule *m, PmArena *scratch, const PmGrad
 
 PmStatus *pm_pass_differentiate(PmPassCtx *ctx, PmModule *m) {
   PmArena scratch;
-  pm_arena_init(&scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &scratch);
   PmStatus *st = NULL;
   PmFnId *order;
   int32_t n;

@@ -246,7 +246,7 @@ PmStatus *pm_pass_masters(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   if (m->step == PM_NONE || !pm_fn(m, m->step)->param_bind || !pm_fn(m, m->step)->result_bind) return NULL;
   Masters s = {.m = m, .n_vars = m->n_vars};
-  pm_arena_init(&s.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &s.scratch);
   PmStatus *st = split_parameters(&s);
   pm_arena_deinit(&s.scratch);
   return st;

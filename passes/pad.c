@@ -246,7 +246,7 @@ static bool asks(const PmModule *m) {
 PmStatus *pm_pass_pad(PmPassCtx *ctx, PmModule *m) {
   if (!asks(m)) return NULL;
   Pad p = {.m = m, .diags = ctx->diags};
-  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &p.scratch);
   run(&p);
   pm_arena_deinit(&p.scratch);
   return NULL;

@@ -148,12 +148,9 @@ static bool is_gradient(const Cut *c, const PmTreeFn *tf, const PmValue *v) {
   if (tf->parent != PM_NONE || !v->name || is_narrow((PmDtype)v->type.dtype) || strncmp(v->name, "d(", 2) != 0)
     return false;
   size_t n = strlen(v->name);
-  for (PmVarId i = 0; i < c->m->n_vars; i++) {
-    const PmVar *var = &c->m->vars[i];
-    if (var->role == PM_ROLE_PARAM && strlen(var->path) + 3 == n && memcmp(v->name + 2, var->path, n - 3) == 0)
-      return true;
-  }
-  return false;
+  if (n < 4) return false;
+  PmVarId var = pm_module_find_var(c->m, pm_arena_strndup(c->arena, v->name + 2, n - 3));
+  return var != PM_NONE && c->m->vars[var].role == PM_ROLE_PARAM;
 }
 
 // Which values of a function only go into the gradients of parameters, by sums and casts. Callers come before.

@@ -90,25 +90,30 @@ static bool can_become(const PmType *have, const PmType *want) {
   return true;
 }
 
-// The old value in the wanted placement: an existing version, or the one that is cheapest to bring there.
+// By the bytes that are sent, then by the collectives that send them, as within one plan.
+static bool is_cheaper(const PmReshard *a, const PmReshard *b) {
+  return a->bytes != b->bytes ? a->bytes < b->bytes : a->n_colls < b->n_colls;
+}
+
+// The old value in the wanted placement: an existing version, or the one that is cheapest to bring there; of equally
+// cheap ones the oldest.
 static PmValueId version(Rebuild *r, PmValueId old, const PmType *want) {
   int32_t best = PM_NONE;
-  int64_t best_bytes = 0;
+  PmReshard plan = {0};
   for (int32_t i = r->first[old]; i != PM_NONE; i = r->versions[i].next) {
     const PmType *have = pm_b_type(&r->b, r->versions[i].id);
     if (pm_type_equal(have, want)) return r->versions[i].id;
     if (!can_become(have, want)) continue;
-    int64_t bytes = pm_reshard_plan(r->p->m, have, want).bytes;
-    if (best != PM_NONE && bytes > best_bytes) continue;
+    PmReshard way = pm_reshard_plan(r->p->m, have, want);
+    if (best != PM_NONE && is_cheaper(&plan, &way)) continue;
     best = i;
-    best_bytes = bytes;
+    plan = way;
   }
   PmValueId id;
   if (best == PM_NONE) {
     PM_ASSERT(pm_is_zero(&r->old, old), "no version of %%%d of %s can become what its user wants", old, r->old.name);
     id = zero_as(r, want);
   } else {
-    PmReshard plan = pm_reshard_plan(r->p->m, pm_b_type(&r->b, r->versions[best].id), want);
     id = pm_reshard_emit(&r->b, r->versions[best].id, &plan, loc_of(r, old));
   }
   add_version(r, old, id);
@@ -352,7 +357,7 @@ static void rebuild_entry(Partition *p, int32_t t) {
 PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Partition p = {.m = m};
-  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &p.scratch);
   p.tree = pm_tree_build(&p.scratch, m);
   find_rings(&p);
   pm_regroup_sums(&p.scratch, m, &p.tree);

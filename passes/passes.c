@@ -141,6 +141,12 @@ static void put_place(void *context, FILE *to) {
   fprintf(to, "pass `%s`", pass->name);
 }
 
+void pm_pass_scratch(const PmModule *m, PmArena *out) {
+  pm_arena_init(out, PM_MAX_SCRATCH_BYTES);
+  out->put_place = m->arena->put_place;
+  out->place_context = m->arena->place_context;
+}
+
 PmStatus *pm_passes_run(PmPassCtx *ctx, PmModule *m, const char *names) {
   PassList list = {0};
   PM_TRY(parse_names(m->arena, names, &list));

@@ -33,6 +33,9 @@ PM_MUST_CHECK PmStatus *pm_passes_run(PmPassCtx *ctx, PmModule *m, const char *n
 // Writes or prints the module as --dump-to and --print-ir-after ask.
 PM_MUST_CHECK PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const char *pass);
 
+// An arena for one pass's own work. Should its limit be reached, it names the pass as the module's arena does.
+void pm_pass_scratch(const PmModule *m, PmArena *out);
+
 #define PM_DEFAULT_PASSES "simplify,differentiate,simplify,masters,pad,place,partition,simplify"
 
 #define PASS(name, in, out, help) PmStatus *pm_pass_##name(PmPassCtx *ctx, PmModule *m);

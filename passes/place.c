@@ -190,19 +190,21 @@ static void wake(Place *p, int32_t slot) {
   }
 }
 
-// The first group from `from` on that is awake, or the last one down from there; PM_NONE when there is none.
-static int32_t next_awake(const uint64_t *bits, int32_t words, int32_t from) {
-  uint64_t word = from / 64 < words ? bits[from / 64] & (UINT64_MAX << (from % 64)) : 0;
-  for (int32_t w = from / 64; w < words; word = ++w < words ? bits[w] : 0) {
+// The first group of `part` from `from` on that is awake, or the last one down from there; PM_NONE when there is none.
+static int32_t next_awake(const uint64_t *bits, const uint64_t *part, int32_t words, int32_t from) {
+  uint64_t from_on = UINT64_MAX << (from % 64);
+  for (int32_t w = from / 64; w < words; w++, from_on = UINT64_MAX) {
+    uint64_t word = bits[w] & part[w] & from_on;
     if (word) return w * 64 + __builtin_ctzll(word);
   }
   return PM_NONE;
 }
 
-static int32_t last_awake(const uint64_t *bits, int32_t from) {
+static int32_t last_awake(const uint64_t *bits, const uint64_t *part, int32_t from) {
   if (from < 0) return PM_NONE;
-  uint64_t word = bits[from / 64] & (UINT64_MAX >> (63 - from % 64));
-  for (int32_t w = from / 64; w >= 0; word = --w >= 0 ? bits[w] : 0) {
+  uint64_t down_from = UINT64_MAX >> (63 - from % 64);
+  for (int32_t w = from / 64; w >= 0; w--, down_from = UINT64_MAX) {
+    uint64_t word = bits[w] & part[w] & down_from;
     if (word) return w * 64 + 63 - __builtin_clzll(word);
   }
   return PM_NONE;
@@ -231,26 +233,29 @@ static bool spread(Place *p, const Group *g, bool forward_only, int32_t last_rul
   return changed;
 }
 
-// With zero the model is placed first, then, from where things are stored, the optimizer's part.
-static bool takes_part(const Place *p, const Group *g, bool near_only) {
-  return (g->near || !near_only) && (!p->zero || g->update == p->in_update);
-}
-
-static bool look(Place *p, uint64_t *bits, int32_t group, bool near_only, bool forward_only, int32_t last_rule) {
-  const Group *g = &p->groups[group];
-  if (!takes_part(p, g, near_only)) return false;
+static bool look(Place *p, uint64_t *bits, int32_t group, bool forward_only, int32_t last_rule) {
   bits[group / 64] &= ~(UINT64_C(1) << (group % 64));
-  return spread(p, g, forward_only, last_rule);
+  return spread(p, &p->groups[group], forward_only, last_rule);
 }
 
-// One round over the groups: forward in order, then, if nothing moved, in all directions from the end.
-static bool round_of(Place *p, bool near_only, bool forward_only, int32_t last_rule) {
+// One round over the groups of `part`: forward in order, then, if nothing moved, in all directions from the end.
+static bool round_of(Place *p, const uint64_t *part, bool forward_only, int32_t last_rule) {
   bool changed = false;
-  for (int32_t i = 0; (i = next_awake(p->forward, n_words(p), i)) != PM_NONE; i++)
-    changed |= look(p, p->forward, i, near_only, true, last_rule);
-  for (int32_t i = p->n_groups; !forward_only && !changed && (i = last_awake(p->any, i - 1)) != PM_NONE;)
-    changed |= look(p, p->any, i, near_only, false, last_rule);
+  for (int32_t i = 0; (i = next_awake(p->forward, part, n_words(p), i)) != PM_NONE; i++)
+    changed |= look(p, p->forward, i, true, last_rule);
+  for (int32_t i = p->n_groups; !forward_only && !changed && (i = last_awake(p->any, part, i - 1)) != PM_NONE;)
+    changed |= look(p, p->any, i, false, last_rule);
   return changed;
+}
+
+// With zero the model is placed first, then, from where things are stored, the optimizer's part.
+static uint64_t *taking_part(Place *p, bool near_only) {
+  uint64_t *part = PM_NEW_N(&p->scratch, uint64_t, n_words(p));
+  for (int32_t i = 0; i < p->n_groups; i++) {
+    const Group *g = &p->groups[i];
+    if ((g->near || !near_only) && (!p->zero || g->update == p->in_update)) part[i / 64] |= UINT64_C(1) << (i % 64);
+  }
+  return part;
 }
 
 static void list_groups(Place *p) {
@@ -286,12 +291,13 @@ static Lists slots_by_rule(Place *p) {
 
 static void propagate(Place *p) {
   Lists slots = slots_by_rule(p);
+  const uint64_t *near = taking_part(p, true), *all = taking_part(p, false);
   for (int32_t rule = 0; rule < p->m->n_rules; rule++) {
     if (slots.first[rule] == slots.first[rule + 1]) continue;
     for (int32_t i = slots.first[rule]; i < slots.first[rule + 1]; i++) wake(p, slots.items[i]);
-    while (round_of(p, true, false, rule)) continue;
-    while (round_of(p, false, true, rule)) continue;
-    while (round_of(p, false, false, rule)) continue;
+    while (round_of(p, near, false, rule)) continue;
+    while (round_of(p, all, true, rule)) continue;
+    while (round_of(p, all, false, rule)) continue;
   }
 }
 
@@ -404,7 +410,7 @@ static void init_slots(Place *p) {
 
 PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
   Place p = {.m = m};
-  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &p.scratch);
   pm_specialise(m);
   p.tree = pm_tree_build(&p.scratch, m);
   init_slots(&p);

@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "base/glob.h"
-#include "ir/namemap.h"
 #include "passes/attend.h"
 
 // How one rule fared over the whole module.
@@ -24,11 +23,14 @@ typedef struct Firing {
   const PmTree *tree;
   PmPlaced *slots;
   Fate *fates;
-  PmNameMap vars;         // by path
   int32_t *var_slots;     // by variable: its slot in the first entry function that has it as a parameter, or PM_NONE
   const int32_t *orders;  // per axis: the mesh axis that splits it in zigzag, or PM_NONE
+  int64_t budget;         // of work: a rule looked at, a character compared; below 0: reported, nothing fires
+  PmDiags *diags;
 } Firing;
 
+// Some seconds' worth: thousands of rules over tens of thousands of values.
+#define MAX_WORK (INT64_C(1) << 30)
 #define ALL_ROLES ((UINT32_C(1) << PM_ROLE_COUNT) - 1)
 
 bool pm_placed_uses(const PmType *t, const PmPlaced *p, int32_t dim, int32_t mesh) {
@@ -127,15 +129,42 @@ static void fire_pin(Firing *f, int32_t r, const PmType *t, PmPlaced *p, const c
   }
 }
 
+// False.
+static bool out_of_work(Firing *f, int32_t r) {
+  pm_diag(f->diags, PM_E_LIMIT, f->m->rules[r].span, "the plan has too many rules for so many values");
+  return false;
+}
+
+static bool spend(Firing *f, int32_t r, int64_t work) {
+  if (f->budget < 0) return false;
+  f->budget -= work;
+  return f->budget >= 0 || out_of_work(f, r);
+}
+
+static bool matches(Firing *f, int32_t r, const char *glob, const char *path) {
+  if (!spend(f, r, 8)) return false;
+  bool yes = pm_glob_match_within(glob, path, &f->budget);
+  return f->budget < 0 ? out_of_work(f, r) : yes;
+}
+
+// The rule names an axis of the value that no rule before it has decided.
+static bool concerns(const PmRule *rule, const PmType *t, const PmPlaced *p) {
+  for (int32_t i = 0; i < rule->n_axes; i++) {
+    int32_t dim = rule->axes[i] == PM_NONE ? PM_NONE : pm_type_find(t, rule->axes[i]);
+    if (dim >= 0 && !(p->decided >> dim & 1)) return true;
+  }
+  return false;
+}
+
 // Fires every rule that concerns a value of this role and path. `named_only`: rules without a role do not count.
 static void fire(Firing *f, int32_t slot, const PmType *t, PmRole role, const char *path, bool named_only) {
   PmPlaced *p = &f->slots[slot];
   for (int32_t r = 0; r < f->m->n_rules; r++)
-    if (f->m->rules[r].pin && pm_glob_match(f->m->rules[r].pin, path)) fire_pin(f, r, t, p, path);
-  for (int32_t r = 0; r < f->m->n_rules; r++) {
+    if (f->m->rules[r].pin && matches(f, r, f->m->rules[r].pin, path)) fire_pin(f, r, t, p, path);
+  for (int32_t r = 0; r < f->m->n_rules && spend(f, r, 2 + f->m->rules[r].n_axes); r++) {
     const PmRule *rule = &f->m->rules[r];
     if (rule->pin || !(rule->roles >> role & 1) || (named_only && rule->roles == ALL_ROLES)) continue;
-    if (rule->scope && !pm_glob_match(rule->scope, path)) continue;
+    if (!concerns(rule, t, p) || (rule->scope && !matches(f, r, rule->scope, path))) continue;
     for (int32_t i = 0; i < rule->n_axes; i++) {
       int32_t dim = rule->axes[i] == PM_NONE ? PM_NONE : pm_type_find(t, rule->axes[i]);
       if (dim >= 0) fire_on_dim(f, r, t, p, dim, path);
@@ -162,12 +191,8 @@ static const char *primal_path(PmModule *m, const char *name) {
 }
 
 static void list_vars(Firing *f) {
-  pm_name_map_init(&f->vars, f->m->arena);
   f->var_slots = PM_NEW_N(f->m->arena, int32_t, f->m->n_vars + 1);
-  for (PmVarId v = 0; v < f->m->n_vars; v++) {
-    pm_name_map_add(&f->vars, f->m->vars[v].path, v);
-    f->var_slots[v] = PM_NONE;
-  }
+  for (PmVarId v = 0; v < f->m->n_vars; v++) f->var_slots[v] = PM_NONE;
   for (int32_t i = 0; i < f->tree->n_fns && f->tree->fns[i].parent == PM_NONE; i++) {
     const PmFn *fn = pm_fn(f->m, f->tree->fns[i].fn);
     for (int32_t k = 0; fn->param_bind && k < fn->n_params; k++) {
@@ -204,7 +229,7 @@ static void fire_values(Firing *f) {
       const PmValue *value = &fn->values[v];
       if (!value->bound || !value->name) continue;
       const char *path = primal_path(f->m, value->name);
-      PmVarId var = path == value->name ? PM_NONE : pm_name_map_get(&f->vars, path);
+      PmVarId var = path == value->name ? PM_NONE : pm_module_find_var(f->m, path);
       bool is_grad = var != PM_NONE && f->m->vars[var].role == PM_ROLE_PARAM;
       fire(f, pm_slot(t, v), &value->type, is_grad ? PM_ROLE_GRAD : PM_ROLE_ACT, path, is_grad);
       int32_t owner = is_grad ? f->var_slots[var] : PM_NONE;
@@ -275,12 +300,14 @@ static void report_idle(const PmModule *m, const PmRule *rule, PmDiags *diags) {
 }
 
 void pm_place_rules(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *diags) {
-  Firing f = {.m = m, .tree = tree, .slots = slots, .fates = PM_NEW_N(m->arena, Fate, m->n_rules + 1)};
+  Firing f = {.m = m, .tree = tree, .slots = slots, .budget = MAX_WORK, .diags = diags};
+  f.fates = PM_NEW_N(m->arena, Fate, m->n_rules + 1);
   f.orders = pm_attend_orders(m, tree, diags);
   for (int32_t r = 0; r < m->n_rules; r++) f.fates[r].bad_axis = PM_NONE;
   list_vars(&f);
   fire_vars(&f);
   fire_values(&f);
+  if (f.budget < 0) return;
   for (int32_t r = 0; r < m->n_rules; r++) {
     const PmRule *rule = &m->rules[r];
     if (rule->pad) continue;

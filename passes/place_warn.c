@@ -1,6 +1,7 @@
 #include "passes/place_warn.h"
 
 #include "passes/partial_cut.h"
+#include "passes/passes.h"
 
 #define LARGE_BYTES (INT64_C(16) << 20)  // on each rank, once gathered
 
@@ -185,7 +186,7 @@ static void warn_of_node(Warn *w, const PmFn *f, const PmNode *n) {
 void pm_place_warn(const PmModule *m, const PmTree *tree, const PmPlaced *slots, const bool *update_fn,
                    PmDiags *diags) {
   Warn w = {.m = m, .tree = tree, .slots = slots, .update_fn = update_fn, .diags = diags};
-  pm_arena_init(&w.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &w.scratch);
   for (int32_t r = 0; r < m->n_rules; r++) warn_of_rule(&w, r);
   for (int32_t t = 0; t < tree->n_fns; t++) {
     const PmFn *f = pm_fn(m, tree->fns[t].fn);

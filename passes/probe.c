@@ -109,7 +109,7 @@ static Extras rebuild(Probe *p, int32_t t) {
 PmStatus *pm_pass_probe(PmPassCtx *ctx, PmModule *m) {
   if (m->step == PM_NONE) return PM_STATUS(PM_ERR_INPUT, "`probe` needs a training step: run `differentiate` first");
   Probe p = {.m = m, .ctx = ctx};
-  pm_arena_init(&p.scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &p.scratch);
   pm_specialise(m);
   p.tree = pm_tree_build(&p.scratch, m);
   rebuild(&p, p.tree.of_fn[m->step]);

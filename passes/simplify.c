@@ -177,7 +177,7 @@ void pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed)
 PmStatus *pm_pass_simplify(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   PmArena scratch;
-  pm_arena_init(&scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &scratch);
   PmStatus *st = NULL;
   bool changed = true;
   for (int32_t round = 0; changed && round < MAX_ROUNDS; round++) {

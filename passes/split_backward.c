@@ -214,7 +214,7 @@ static PmStatus *split_all(Halve *s) {
 PmStatus *pm_pass_split_backward(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   PmArena scratch;
-  pm_arena_init(&scratch, PM_MAX_SCRATCH_BYTES);
+  pm_pass_scratch(m, &scratch);
   Halve s = {.m = m, .arena = &scratch};
   PmStatus *st = split_all(&s);
   pm_arena_deinit(&scratch);

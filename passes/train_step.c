@@ -145,11 +145,12 @@ static bool same_axes(const PmType *a, const PmType *b) {
 }
 
 // (value, gradient, lr, step, states...) -> (value, states...), up to casts of the first four.
-static bool is_update(const PmModule *m, const PmFn *f, PmVarId var) {
+static bool is_update(const PmStep *s, const PmFn *f, PmVarId var) {
+  const PmModule *m = s->m;
   const PmType number = pm_type_scalar(PM_F64);
   int32_t n = 4;
-  for (PmVarId v = 0; v < m->n_vars; v++) {
-    if (m->vars[v].role != PM_ROLE_STATE || m->vars[v].owner != var) continue;
+  for (PmVarId v = s->owned.first[var]; v != PM_NONE; v = s->owned.next[v]) {
+    if (m->vars[v].role != PM_ROLE_STATE) continue;
     if (n >= f->n_params || n - 3 >= f->n_results) return false;
     if (!pm_type_same_logical(&f->values[n].type, &m->vars[v].type)) return false;
     if (!pm_type_same_logical(&f->values[f->results[n - 3]].type, &m->vars[v].type)) return false;
@@ -169,20 +170,20 @@ static PmStatus *call_update(PmStep *s, PmVarId var, PmValueId g, PmValueId lr, 
     return NULL;
   }
   const PmFn f = *pm_fn(m, update);
-  if (!is_update(m, &f, var)) {
+  if (!is_update(s, &f, var)) {
     return PM_STATUS(PM_ERR_INPUT, "`%s` is not an update of `%s` and its states", f.name, m->vars[var].path);
   }
   PmValueId *in = PM_NEW_N(s->scratch, PmValueId, f.n_params);
   const PmValueId fixed[] = {s->vars[var], g, lr, step};
   int32_t n = 0;
   for (; n < 4; n++) in[n] = pm_b_cast(&s->b, fixed[n], (PmDtype)f.values[n].type.dtype);
-  for (PmVarId v = 0; v < m->n_vars; v++) {
-    if (m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var) in[n++] = s->vars[v];
+  for (PmVarId v = s->owned.first[var]; v != PM_NONE; v = s->owned.next[v]) {
+    if (m->vars[v].role == PM_ROLE_STATE) in[n++] = s->vars[v];
   }
   PmValueId out = pm_b_call(&s->b, update, in, n);
   s->after[var] = out++;
-  for (PmVarId v = 0; v < m->n_vars; v++) {
-    if (m->vars[v].role == PM_ROLE_STATE && m->vars[v].owner == var) s->after[v] = out++;
+  for (PmVarId v = s->owned.first[var]; v != PM_NONE; v = s->owned.next[v]) {
+    if (m->vars[v].role == PM_ROLE_STATE) s->after[v] = out++;
   }
   return NULL;
 }
@@ -207,6 +208,7 @@ static PmStatus *open_step(PmModule *m, PmArena *scratch, PmStep *s) {
   *s = (PmStep){.m = m, .scratch = scratch};
   PM_TRY(pm_loss_scale_vars(m, &s->scale));
   s->b = (PmBuilder){m, pm_module_add_fn(m, "step", PM_FN_STEP), {0}};
+  s->owned = pm_vars_owned(m, scratch);
   s->vars = PM_NEW_N(scratch, PmValueId, m->n_vars);
   s->after = PM_NEW_N(scratch, PmValueId, m->n_vars);
   s->grads = PM_NEW_N(scratch, PmValueId, m->n_vars);

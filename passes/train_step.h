@@ -14,6 +14,7 @@ typedef struct PmStep {
   PmValueId *grads;  // variable -> its gradient, or PM_NONE
   PmValueId *free;   // what the model's parameters that are bound to no variable take, in their order
   PmLossScale scale;
+  PmOwned owned;     // of the states
 } PmStep;
 
 // What the model returned, or the sum of it over the micro-batches; and what ran after them.

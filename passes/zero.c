@@ -13,9 +13,14 @@ typedef struct Zero {
   bool *repeats;  // per axis: some repeat runs over it
   PmPlaced *slots;
   PmPlaced *vars;
-  int32_t n_whole;      // parameters that stay whole over some mesh axis
-  int64_t whole_bytes;  // of them, on one rank
-  const char *whole;    // the first
+  PmOwned owned;
+  int32_t *var_slot;      // by variable: its slot as a parameter of the step, or PM_NONE
+  PmValueId *first_grad;  // by variable: the first value of the step that has its gradient's name, or PM_NONE
+  PmValueId *next_grad;   // by value of the step: the next of that name, or PM_NONE
+  int32_t *update_of;     // by parameter of the step: the call that updates it, or PM_NONE
+  int32_t n_whole;        // parameters that stay whole over some mesh axis
+  int64_t whole_bytes;    // of them, on one rank
+  const char *whole;      // the first
 } Zero;
 
 const PmRule *pm_zero_rule(const PmModule *m) {
@@ -68,10 +73,36 @@ static bool split_further(const Zero *z, const PmType *t, PmPlaced *p) {
   return all;
 }
 
-static int32_t step_slot(const Zero *z, PmVarId var) {
-  for (int32_t k = 0; k < z->f->n_params; k++)
-    if (z->f->param_bind[k].var == var) return pm_slot(z->step, k);
-  return PM_NONE;
+static PmVarId grad_of(const Zero *z, const char *name) {
+  size_t n = name ? strlen(name) : 0;
+  if (n < 4 || strncmp(name, "d(", 2) != 0 || name[n - 1] != ')') return PM_NONE;
+  return pm_module_find_var(z->m, pm_intern_n(z->m->names, name + 2, n - 3));
+}
+
+// Where the step has what belongs to each variable: there may be tens of thousands of them.
+static void list_step(Zero *z) {
+  PmArena *arena = z->m->arena;
+  z->owned = pm_vars_owned(z->m, arena);
+  z->var_slot = PM_NEW_N(arena, int32_t, z->m->n_vars + 1);
+  z->first_grad = PM_NEW_N(arena, PmValueId, z->m->n_vars + 1);
+  z->next_grad = PM_NEW_N(arena, PmValueId, z->f->n_values + 1);
+  z->update_of = PM_NEW_N(arena, int32_t, z->f->n_params + 1);
+  for (PmVarId v = 0; v < z->m->n_vars; v++) z->var_slot[v] = z->first_grad[v] = PM_NONE;
+  for (int32_t k = 0; k < z->f->n_params; k++) {
+    z->update_of[k] = PM_NONE;
+    if (z->f->param_bind[k].var != PM_NONE) z->var_slot[z->f->param_bind[k].var] = pm_slot(z->step, k);
+  }
+  for (PmValueId k = z->f->n_values - 1; k >= z->f->n_params; k--) {
+    PmVarId var = grad_of(z, z->f->values[k].name);
+    if (var == PM_NONE) continue;
+    z->next_grad[k] = z->first_grad[var];
+    z->first_grad[var] = k;
+  }
+  for (int32_t i = 0; i < z->f->n_nodes; i++) {
+    const PmNode *n = &z->f->nodes[i];
+    if (!pm_is_call(n) || n->n_in == 0 || n->in[0] >= z->f->n_params) continue;
+    if (pm_fn(z->m, n->attr.callee)->kind == PM_FN_UPDATE) z->update_of[n->in[0]] = i;
+  }
 }
 
 // Gives `slot` the placement `p` of a value of type `like`, axis by axis.
@@ -118,32 +149,29 @@ static void impose_in_turns(const Zero *z, const PmTreeFn *tf, PmValueId v, cons
 
 static void store_grads(const Zero *z, PmVarId var) {
   const PmVar *v = &z->m->vars[var];
-  const char *name = pm_intern_printf(z->m->names, "d(%s)", v->path);
-  for (PmValueId k = z->f->n_params; k < z->f->n_values; k++) {
-    if (z->f->values[k].name != name) continue;
+  for (PmValueId k = z->first_grad[var]; k != PM_NONE; k = z->next_grad[k]) {
     impose(z, pm_slot(z->step, k), &z->f->values[k].type, &z->vars[var], &v->type);
     if (z->rule->zero >= 2) impose_in_turns(z, z->step, k, &z->vars[var], &v->type);
   }
 }
 
-// The optimizer's call for this parameter works on the stored parts.
+// The optimizer's call for this parameter (for its master, where it has one) works on the stored parts.
 static void store_update(const Zero *z, PmVarId var) {
-  const PmVarId master = pm_var_master(z->m, var);
-  int32_t value = step_slot(z, master != PM_NONE ? master : var);
-  for (int32_t i = 0; i < z->f->n_nodes; i++) {
-    const PmNode *n = &z->f->nodes[i];
-    if (!pm_is_call(n) || n->n_in == 0 || pm_slot(z->step, n->in[0]) != value) continue;
-    const PmTreeFn *callee = pm_tree_callee(z->tree, n);
-    const PmFn *g = pm_fn(z->m, callee->fn);
-    if (g->kind != PM_FN_UPDATE) continue;
-    for (int32_t k = 0; k < g->n_params; k++)
-      impose(z, pm_slot(callee, k), &g->values[k].type, &z->vars[var], &z->m->vars[var].type);
-  }
+  PmVarId updated = var;
+  for (PmVarId s = z->owned.first[var]; s != PM_NONE; s = z->owned.next[s])
+    if (z->m->vars[s].master) updated = s;
+  if (z->var_slot[updated] == PM_NONE) return;
+  const int32_t call = z->update_of[z->var_slot[updated] - pm_slot(z->step, 0)];
+  if (call == PM_NONE) return;
+  const PmTreeFn *callee = pm_tree_callee(z->tree, &z->f->nodes[call]);
+  const PmFn *g = pm_fn(z->m, callee->fn);
+  for (int32_t k = 0; k < g->n_params; k++)
+    impose(z, pm_slot(callee, k), &g->values[k].type, &z->vars[var], &z->m->vars[var].type);
 }
 
 static void store_param(Zero *z, PmVarId var) {
   const PmVar *v = &z->m->vars[var];
-  int32_t slot = step_slot(z, var);
+  int32_t slot = z->var_slot[var];
   if (slot == PM_NONE) return;
   PmPlaced stored = z->slots[slot];
   if (!split_further(z, &v->type, &stored) && v->type.rank > 0) {
@@ -153,10 +181,10 @@ static void store_param(Zero *z, PmVarId var) {
   z->vars[var] = stored;
   store_grads(z, var);
   store_update(z, var);
-  for (PmVarId s = 0; s < z->m->n_vars; s++) {
-    if (z->m->vars[s].owner != var || step_slot(z, s) == PM_NONE) continue;
-    impose(z, step_slot(z, s), &z->m->vars[s].type, &stored, &v->type);
-    z->vars[s] = z->slots[step_slot(z, s)];
+  for (PmVarId s = z->owned.first[var]; s != PM_NONE; s = z->owned.next[s]) {
+    if (z->var_slot[s] == PM_NONE) continue;
+    impose(z, z->var_slot[s], &z->m->vars[s].type, &stored, &v->type);
+    z->vars[s] = z->slots[z->var_slot[s]];
   }
   if (z->rule->zero < 3) z->vars[var] = z->slots[slot];
 }
@@ -195,8 +223,9 @@ void pm_zero_store(PmModule *m, const PmTree *tree, PmPlaced *slots, PmDiags *di
   z.repeats = PM_NEW_N(m->arena, bool, m->n_axes + 1);
   find_repeats(&z);
   close_model(&z);
+  list_step(&z);
   for (PmVarId v = 0; v < m->n_vars; v++)
-    if (step_slot(&z, v) != PM_NONE) out_vars[v] = slots[step_slot(&z, v)];
+    if (z.var_slot[v] != PM_NONE) out_vars[v] = slots[z.var_slot[v]];
   for (PmVarId v = 0; v < m->n_vars; v++)
     if (m->vars[v].role == PM_ROLE_PARAM && m->vars[v].update != PM_NONE) store_param(&z, v);
   if (z.n_whole > 0) report_whole(&z, diags);

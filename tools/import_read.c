@@ -133,7 +133,7 @@ static const PmJsonValue *fallback_of(Reading *r, const PmImportKey *k) {
   const PmJsonValue *v = NULL;
   PmJsonError error;
   if (!k->fallback || !k->fallback[0]) return NULL;
-  return pm_json_read(r->arena, k->fallback, strlen(k->fallback), &v, &error) ? v : NULL;
+  return pm_json_read(r->arena, k->fallback, strlen(k->fallback), false, &v, &error) ? v : NULL;
 }
 
 static void read_key(Reading *r, const PmImportKey *k) {
@@ -327,7 +327,7 @@ PmStatus *pm_import_read(PmArena *arena, const PmSources *sources, int32_t file,
   *out_vars = (PmImportVars){.n = 0};
   pm_buf_init(&r.problems);
   PmJsonError error;
-  if (!pm_json_read(arena, f->text, (size_t)f->len, &r.root, &error)) {
+  if (!pm_json_read(arena, f->text, (size_t)f->len, false, &r.root, &error)) {
     problem(&r, error.at, "this is not JSON: %s", error.message);
   } else if (r.root->kind != PM_JSON_OBJECT) {
     problem(&r, r.root->lo, "a configuration is an object, not %s", pm_json_kind_name(r.root->kind));

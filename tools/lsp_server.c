@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "base/json_read.h"
 #include "tools/lsp_answers.h"
 #include "tools/lsp_frame.h"
-#include "tools/lsp_json.h"
 #include "tools/show.h"
 
 typedef enum RpcError {
@@ -26,13 +26,13 @@ typedef struct Server {
 } Server;
 
 // `params` of a message; writes the result. Notifications write nothing.
-typedef RpcError (*Request)(Server *s, const PmLspJson *params, PmJson *result);
-typedef PmStatus *(*Notify)(Server *s, const PmLspJson *params);
+typedef RpcError (*Request)(Server *s, const PmJsonValue *params, PmJson *result);
+typedef PmStatus *(*Notify)(Server *s, const PmJsonValue *params);
 // The answer to a question about one position of a document.
 typedef void (*AtPlace)(PmJson *j, PmArena *scratch, const PmLspDoc *d, PmLspPos pos);
 
-static PmLspDoc *find_doc(Server *s, const PmLspJson *params) {
-  const char *uri = pm_lsp_json_str(pm_lsp_json_get(pm_lsp_json_get(params, "textDocument"), "uri"));
+static PmLspDoc *find_doc(Server *s, const PmJsonValue *params) {
+  const char *uri = pm_json_text(pm_json_get(pm_json_get(params, "textDocument"), "uri"));
   for (int32_t i = 0; uri && i < PM_LSP_MAX_DOCS; i++) {
     if (s->docs[i].uri && strcmp(s->docs[i].uri, uri) == 0) return &s->docs[i];
   }
@@ -52,18 +52,18 @@ static PmStatus *publish(Server *s, const PmLspDoc *d, const char *uri) {
   return pm_lsp_write_frame(s->out, &s->answer);
 }
 
-static PmStatus *update(Server *s, PmLspDoc *d, const PmLspJson *text, const PmLspJson *document) {
-  d->has_version = pm_lsp_json_int(pm_lsp_json_get(document, "version"), INT32_MIN, INT32_MAX, &d->version);
-  pm_lsp_doc_update(d, s->t, text->str, text->len);
+static PmStatus *update(Server *s, PmLspDoc *d, const PmJsonValue *text, const PmJsonValue *document) {
+  d->has_version = pm_json_whole(pm_json_get(document, "version"), INT32_MIN, INT32_MAX, &d->version);
+  pm_lsp_doc_update(d, s->t, text->str, text->str_len);
   return publish(s, d, d->uri);
 }
 
-static PmStatus *did_open(Server *s, const PmLspJson *params) {
-  const PmLspJson *document = pm_lsp_json_get(params, "textDocument");
-  const PmLspJson *text = pm_lsp_json_get(document, "text");
-  const char *uri = pm_lsp_json_str(pm_lsp_json_get(document, "uri"));
+static PmStatus *did_open(Server *s, const PmJsonValue *params) {
+  const PmJsonValue *document = pm_json_get(params, "textDocument");
+  const PmJsonValue *text = pm_json_get(document, "text");
+  const char *uri = pm_json_text(pm_json_get(document, "uri"));
   const char *path = uri ? pm_lsp_path_of_uri(&s->scratch, uri) : NULL;
-  if (!path || !text || text->kind != PM_LJ_STR) return NULL;
+  if (!path || !text || text->kind != PM_JSON_STR) return NULL;
   PmLspDoc *d = find_doc(s, params);
   for (int32_t i = 0; !d && i < PM_LSP_MAX_DOCS; i++) {
     if (!s->docs[i].uri) pm_lsp_doc_open(d = &s->docs[i], uri, path);
@@ -72,17 +72,17 @@ static PmStatus *did_open(Server *s, const PmLspJson *params) {
 }
 
 // Changes carry the whole text, as `initialize` asked; the last one counts.
-static PmStatus *did_change(Server *s, const PmLspJson *params) {
+static PmStatus *did_change(Server *s, const PmJsonValue *params) {
   PmLspDoc *d = find_doc(s, params);
-  const PmLspJson *changes = pm_lsp_json_get(params, "contentChanges"), *last = NULL;
-  if (!d || !changes || changes->kind != PM_LJ_ARRAY) return NULL;
-  for (const PmLspJson *c = changes->first; c; c = c->next) last = c;
-  const PmLspJson *text = pm_lsp_json_get(last, "text");
-  if (!text || text->kind != PM_LJ_STR || pm_lsp_json_get(last, "range")) return NULL;
-  return update(s, d, text, pm_lsp_json_get(params, "textDocument"));
+  const PmJsonValue *changes = pm_json_get(params, "contentChanges"), *last = NULL;
+  if (!d || !changes || changes->kind != PM_JSON_ARRAY) return NULL;
+  for (const PmJsonValue *c = changes->first; c; c = c->next) last = c;
+  const PmJsonValue *text = pm_json_get(last, "text");
+  if (!text || text->kind != PM_JSON_STR || pm_json_get(last, "range")) return NULL;
+  return update(s, d, text, pm_json_get(params, "textDocument"));
 }
 
-static PmStatus *did_close(Server *s, const PmLspJson *params) {
+static PmStatus *did_close(Server *s, const PmJsonValue *params) {
   PmLspDoc *d = find_doc(s, params);
   if (!d) return NULL;
   PmStatus *st = publish(s, NULL, d->uri);
@@ -90,13 +90,13 @@ static PmStatus *did_close(Server *s, const PmLspJson *params) {
   return st;
 }
 
-static PmStatus *exit_now(Server *s, const PmLspJson *params) {
+static PmStatus *exit_now(Server *s, const PmJsonValue *params) {
   (void)params;
   s->ended = true;
   return s->shut_down ? NULL : PM_STATUS(PM_ERR_INPUT, "`exit` without `shutdown`");
 }
 
-static RpcError initialize(Server *s, const PmLspJson *params, PmJson *result) {
+static RpcError initialize(Server *s, const PmJsonValue *params, PmJson *result) {
   (void)params;
   if (s->initialized) return RPC_REQUEST;
   s->initialized = true;
@@ -129,26 +129,26 @@ static RpcError initialize(Server *s, const PmLspJson *params, PmJson *result) {
   return RPC_NONE;
 }
 
-static RpcError shutdown_server(Server *s, const PmLspJson *params, PmJson *result) {
+static RpcError shutdown_server(Server *s, const PmJsonValue *params, PmJson *result) {
   (void)params;
   s->shut_down = true;
   pm_json_null(result);
   return RPC_NONE;
 }
 
-static bool find_place(Server *s, const PmLspJson *params, PmLspDoc **out_doc, PmLspPos *out) {
-  const PmLspJson *pos = pm_lsp_json_get(params, "position");
+static bool find_place(Server *s, const PmJsonValue *params, PmLspDoc **out_doc, PmLspPos *out) {
+  const PmJsonValue *pos = pm_json_get(params, "position");
   int64_t line, character;
   *out_doc = find_doc(s, params);
-  if (!*out_doc || !pm_lsp_json_int(pm_lsp_json_get(pos, "line"), 0, INT32_MAX, &line) ||
-      !pm_lsp_json_int(pm_lsp_json_get(pos, "character"), 0, INT32_MAX, &character)) {
+  if (!*out_doc || !pm_json_whole(pm_json_get(pos, "line"), 0, INT32_MAX, &line) ||
+      !pm_json_whole(pm_json_get(pos, "character"), 0, INT32_MAX, &character)) {
     return false;
   }
   *out = (PmLspPos){(int32_t)line, (int32_t)character};
   return true;
 }
 
-static RpcError formatting(Server *s, const PmLspJson *params, PmJson *result) {
+static RpcError formatting(Server *s, const PmJsonValue *params, PmJson *result) {
   const PmLspDoc *d = find_doc(s, params);
   if (!d) return RPC_PARAMS;
   pm_lsp_put_formatting(result, &s->scratch, d);
@@ -194,23 +194,25 @@ static const char *error_text(RpcError e) {
   return "";
 }
 
-static void put_id(PmJson *j, const PmLspJson *id) {
+static bool is_number(const PmJsonValue *v) { return v && (v->kind == PM_JSON_INT || v->kind == PM_JSON_REAL); }
+
+static void put_id(PmJson *j, const PmJsonValue *id) {
   pm_json_key(j, "id");
-  if (pm_lsp_json_str(id)) {
+  if (pm_json_text(id)) {
     pm_json_str(j, id->str);
-  } else if (id && id->kind == PM_LJ_NUM) {
+  } else if (is_number(id)) {
     int64_t whole;
-    if (pm_lsp_json_int(id, -(INT64_C(1) << 53), INT64_C(1) << 53, &whole)) {
+    if (pm_json_whole(id, -(INT64_C(1) << 53), INT64_C(1) << 53, &whole)) {
       pm_json_i64(j, whole);
     } else {
-      pm_json_f64(j, id->num);
+      pm_json_f64(j, id->real);
     }
   } else {
     pm_json_null(j);
   }
 }
 
-static PmStatus *send_error(Server *s, const PmLspJson *id, RpcError e, const char *why) {
+static PmStatus *send_error(Server *s, const PmJsonValue *id, RpcError e, const char *why) {
   PmJson j;
   pm_buf_clear(&s->answer);
   pm_json_init(&j, &s->answer, false);
@@ -226,7 +228,7 @@ static PmStatus *send_error(Server *s, const PmLspJson *id, RpcError e, const ch
   return pm_lsp_write_frame(s->out, &s->answer);
 }
 
-static RpcError ask(Server *s, const Method *m, const PmLspJson *params, PmJson *result) {
+static RpcError ask(Server *s, const Method *m, const PmJsonValue *params, PmJson *result) {
   PmLspDoc *d;
   PmLspPos pos;
   if (m->request) return m->request(s, params, result);
@@ -235,7 +237,7 @@ static RpcError ask(Server *s, const Method *m, const PmLspJson *params, PmJson 
   return RPC_NONE;
 }
 
-static PmStatus *answer(Server *s, const PmLspJson *id, const Method *m, const PmLspJson *params) {
+static PmStatus *answer(Server *s, const PmJsonValue *id, const Method *m, const PmJsonValue *params) {
   PmJson j;
   pm_buf_clear(&s->answer);
   pm_json_init(&j, &s->answer, false);
@@ -249,7 +251,7 @@ static PmStatus *answer(Server *s, const PmLspJson *id, const Method *m, const P
   return pm_lsp_write_frame(s->out, &s->answer);
 }
 
-static PmStatus *take_request(Server *s, const PmLspJson *id, const char *method, const PmLspJson *params) {
+static PmStatus *take_request(Server *s, const PmJsonValue *id, const char *method, const PmJsonValue *params) {
   if (s->shut_down) return send_error(s, id, RPC_REQUEST, "the server was shut down");
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
     if (methods[i].notify || strcmp(methods[i].name, method) != 0) continue;
@@ -260,7 +262,7 @@ static PmStatus *take_request(Server *s, const PmLspJson *id, const char *method
 }
 
 // Notifications that nobody knows, or that come at the wrong time, are ignored: nothing may answer them.
-static PmStatus *take_notification(Server *s, const char *method, const PmLspJson *params) {
+static PmStatus *take_notification(Server *s, const char *method, const PmJsonValue *params) {
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
     if (!methods[i].notify || strcmp(methods[i].name, method) != 0) continue;
     bool now = methods[i].notify == exit_now || (s->initialized && !s->shut_down);
@@ -270,18 +272,20 @@ static PmStatus *take_notification(Server *s, const char *method, const PmLspJso
 }
 
 static PmStatus *take_message(Server *s) {
-  const char *why;
+  const PmJsonValue *m;
+  PmJsonError error;
   pm_arena_reset(&s->scratch);
-  const PmLspJson *m = pm_lsp_json_read(&s->scratch, pm_buf_str(&s->body), s->body.len, &why);
-  if (!m) return send_error(s, NULL, RPC_PARSE, why);
-  const PmLspJson *id = pm_lsp_json_get(m, "id"), *method = pm_lsp_json_get(m, "method");
-  bool is_answer = m->kind == PM_LJ_OBJECT && !method && (pm_lsp_json_get(m, "result") || pm_lsp_json_get(m, "error"));
+  // A document with a NUL in it is a message like any other.
+  if (!pm_json_read(&s->scratch, pm_buf_str(&s->body), s->body.len, true, &m, &error))
+    return send_error(s, NULL, RPC_PARSE, error.message);
+  const PmJsonValue *id = pm_json_get(m, "id"), *method = pm_json_get(m, "method");
+  bool is_answer = m->kind == PM_JSON_OBJECT && !method && (pm_json_get(m, "result") || pm_json_get(m, "error"));
   if (is_answer) return NULL;
-  const char *name = pm_lsp_json_str(method);
-  bool id_ok = !id || id->kind == PM_LJ_NUM || pm_lsp_json_str(id);
-  const char *version = pm_lsp_json_str(pm_lsp_json_get(m, "jsonrpc"));
+  const char *name = pm_json_text(method);
+  bool id_ok = !id || is_number(id) || pm_json_text(id);
+  const char *version = pm_json_text(pm_json_get(m, "jsonrpc"));
   if (!name || !id_ok || !version || strcmp(version, "2.0") != 0) return send_error(s, id, RPC_REQUEST, NULL);
-  const PmLspJson *params = pm_lsp_json_get(m, "params");
+  const PmJsonValue *params = pm_json_get(m, "params");
   return id ? take_request(s, id, name, params) : take_notification(s, name, params);
 }
 

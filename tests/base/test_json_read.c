@@ -11,14 +11,15 @@ static PmArena arena;
 static const PmJsonValue *good(const char *text) {
   const PmJsonValue *v;
   PmJsonError error;
-  if (!pm_json_read(&arena, text, strlen(text), &v, &error)) fail_msg("%s: %s at %d", text, error.message, error.at);
+  if (!pm_json_read(&arena, text, strlen(text), false, &v, &error))
+    fail_msg("%s: %s at %d", text, error.message, error.at);
   return v;
 }
 
 static void bad(const char *text, int32_t at, const char *message) {
   const PmJsonValue *v;
   PmJsonError error;
-  if (pm_json_read(&arena, text, strlen(text), &v, &error)) fail_msg("%s was read", text);
+  if (pm_json_read(&arena, text, strlen(text), false, &v, &error)) fail_msg("%s was read", text);
   assert_string_equal(error.message, message);
   if (error.at != at) fail_msg("%s: at %d, expected %d", text, error.at, at);
 }
@@ -45,6 +46,11 @@ static void values(void **state) {
   assert_null(pm_json_get(v, "d")->first);
   assert_null(pm_json_get(v, "e")->first);
   assert_null(pm_json_get(v, "f"));
+  assert_null(pm_json_get(a, "a"));
+  assert_null(pm_json_get(NULL, "a"));
+  assert_null(pm_json_text(NULL));
+  assert_null(pm_json_text(a));
+  assert_non_null(pm_json_get(good("{\"\":0}"), ""));
   assert_int_equal(pm_json_get(v, "b")->key_lo, 42);
 }
 
@@ -67,6 +73,36 @@ static void numbers(void **state) {
   bad("0x10", 1, "something stands behind the value");
 }
 
+static void whole_numbers(void **state) {
+  (void)state;
+  int64_t n;
+  assert_true(pm_json_whole(good("2147483647"), 0, INT32_MAX, &n));
+  assert_int_equal(n, INT32_MAX);
+  assert_false(pm_json_whole(good("2147483648"), 0, INT32_MAX, &n));
+  assert_false(pm_json_whole(good("-1"), 0, INT32_MAX, &n));
+  assert_false(pm_json_whole(good("0.5"), 0, INT32_MAX, &n));
+  assert_false(pm_json_whole(good("1e300"), INT64_MIN, INT64_MAX, &n));
+  assert_false(pm_json_whole(good("9223372036854775808"), INT64_MIN, INT64_MAX, &n));
+  assert_false(pm_json_whole(good("\"1\""), 0, INT32_MAX, &n));
+  assert_false(pm_json_whole(NULL, 0, INT32_MAX, &n));
+  assert_true(pm_json_whole(good("1.0e2"), 0, INT32_MAX, &n));
+  assert_int_equal(n, 100);
+}
+
+// Where the caller takes them, and in values only.
+static void nul_in_strings(void **state) {
+  (void)state;
+  const PmJsonValue *v;
+  PmJsonError error;
+  assert_true(pm_json_read(&arena, "\"a\\u0000b\"", 10, true, &v, &error));
+  assert_int_equal(v->str_len, 3);
+  assert_memory_equal(v->str, "a\0b", 4);
+  assert_null(pm_json_text(v));
+  assert_string_equal(pm_json_text(good("\"ab\"")), "ab");
+  assert_false(pm_json_read(&arena, "{\"a\\u0000\":1}", 13, true, &v, &error));
+  assert_string_equal(error.message, "a NUL inside a string");
+}
+
 static void strings(void **state) {
   (void)state;
   assert_string_equal(good("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"")->str, "\"\\/\b\f\n\r\t");
@@ -81,7 +117,11 @@ static void strings(void **state) {
   bad("\"\\ud83d\\u0041\"", 1, "half of a surrogate pair");
   bad("\"\\ude00\"", 1, "half of a surrogate pair");
   bad("\"\n\"", 1, "a control character inside a string");
+  bad("\"\\ud800\\n\"", 1, "half of a surrogate pair");
   bad("\"\xff\"", 1, "bytes that are no UTF-8");
+  bad("\"\xc0\x80\"", 1, "bytes that are no UTF-8");
+  bad("\"\xed\xa0\x80\"", 1, "bytes that are no UTF-8");
+  bad("\"\xe2\x82\"", 1, "bytes that are no UTF-8");
 }
 
 static void structure(void **state) {
@@ -106,9 +146,9 @@ static void nul_in_text(void **state) {
   (void)state;
   const PmJsonValue *v;
   PmJsonError error;
-  assert_false(pm_json_read(&arena, "1\0", 2, &v, &error));
-  assert_false(pm_json_read(&arena, "\"a\0b\"", 5, &v, &error));
-  assert_false(pm_json_read(&arena, "[\0]", 3, &v, &error));
+  assert_false(pm_json_read(&arena, "1\0", 2, true, &v, &error));
+  assert_false(pm_json_read(&arena, "\"a\0b\"", 5, true, &v, &error));
+  assert_false(pm_json_read(&arena, "[\0]", 3, true, &v, &error));
 }
 
 static void limits(void **state) {
@@ -148,8 +188,9 @@ static int teardown(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(values),    cmocka_unit_test(numbers),     cmocka_unit_test(strings),
-      cmocka_unit_test(structure), cmocka_unit_test(nul_in_text), cmocka_unit_test(limits),
+      cmocka_unit_test(values),      cmocka_unit_test(whole_numbers), cmocka_unit_test(nul_in_strings),
+      cmocka_unit_test(numbers),     cmocka_unit_test(strings),       cmocka_unit_test(structure),
+      cmocka_unit_test(nul_in_text), cmocka_unit_test(limits),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

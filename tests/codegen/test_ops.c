@@ -95,6 +95,43 @@ static void test_stack(void **state) {
         1e-6);
 }
 
+// More parts than a kernel has arguments: `n` of them, as they are or each out of work of its own; what is made of the
+// whole, and the parts of that again, as in a gradient.
+static void wide_stack(int32_t n, bool chained) {
+  PmBuf text, list;
+  pm_buf_init(&text);
+  pm_buf_init(&list);
+  int32_t next = n;
+  pm_buf_printf(&text, "module local\naxis b 3\naxis e 8\naxis p %d\nfn f body {\n", n);
+  for (int32_t i = 0; i < n; i++) pm_buf_printf(&text, "param %%%d : f32[b:3, e:8]\n", i);
+  for (int32_t i = 0; chained && i < n; i++) pm_buf_printf(&text, "%%%d = map.sin(%%%d) : f32[b:3, e:8]\n", next++, i);
+  for (int32_t i = 0; i < n; i++) pm_buf_printf(&list, "%s%%%d", i ? ", " : "", next - n + i);
+  const int32_t whole = next, square = next + 1, sum = next + 2;
+  pm_buf_printf(&text, "%%%d = stack[-> p](%s) : f32[p:%d, b:3, e:8]\n", whole, pm_buf_str(&list), n);
+  pm_buf_printf(&text, "%%%d = map.mul(%%%d, %%%d) : f32[p:%d, b:3, e:8]\n", square, whole, whole, n);
+  pm_buf_printf(&text, "%%%d = reduce.sum[p](%%%d) : f32[b:3, e:8]\n", sum, square);
+  pm_buf_clear(&list);
+  next = sum + 1;
+  for (int32_t i = 0; i < n; i++, next += 2) {
+    pm_buf_printf(&text, "%%%d = select[p = %d](%%%d) : f32[b:3, e:8]\n", next, i, square);
+    pm_buf_printf(&text, "%%%d = map.mul(%%%d, %%%d) : f32[b:3, e:8]\n", next + 1, next, i);
+    pm_buf_printf(&list, ", %%%d", next + 1);
+  }
+  pm_buf_printf(&text, "return %%%d, %%%d%s\n}\n", whole, sum, pm_buf_str(&list));
+  check(pm_buf_str(&text), 1e-6);
+  pm_buf_deinit(&text);
+  pm_buf_deinit(&list);
+}
+
+static void test_wide_stack(void **state) {
+  (void)state;
+  static const int32_t parts[] = {22, 23, 40, 100};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    wide_stack(parts[i], false);
+    wide_stack(parts[i], true);
+  }
+}
+
 static void test_index(void **state) {
   (void)state;
   check(HEAD
@@ -144,10 +181,11 @@ static void test_trivial(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_map),   cmocka_unit_test(test_reduce),         cmocka_unit_test(test_large_reduce),
-      cmocka_unit_test(test_dot),   cmocka_unit_test(test_attention_dots), cmocka_unit_test(test_awkward_dot),
-      cmocka_unit_test(test_axes),  cmocka_unit_test(test_stack),          cmocka_unit_test(test_index),
-      cmocka_unit_test(test_exact), cmocka_unit_test(test_double),         cmocka_unit_test(test_trivial),
+      cmocka_unit_test(test_map),        cmocka_unit_test(test_reduce),         cmocka_unit_test(test_large_reduce),
+      cmocka_unit_test(test_dot),        cmocka_unit_test(test_attention_dots), cmocka_unit_test(test_awkward_dot),
+      cmocka_unit_test(test_axes),       cmocka_unit_test(test_stack),          cmocka_unit_test(test_index),
+      cmocka_unit_test(test_exact),      cmocka_unit_test(test_double),         cmocka_unit_test(test_trivial),
+      cmocka_unit_test(test_wide_stack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,10 @@ run() {
     echo "$name: no place" >&2
     failed=1
   fi
+  if [ "$status" = 4 ] && ! grep -qE '[^ ]+:[0-9]+:[0-9]+|pass `' "$name.err"; then
+    echo "$name: no place" >&2
+    failed=1
+  fi
   rm -f "$name.pmodel"
 }
 body() { printf 'model m {\n input x[b, e]: f32\n param w[e] ~ zeros\n'; cat; printf ' minimize mean[b, e](x * w)\n}\n'; }
@@ -65,6 +69,16 @@ printf 'axis z = 1e300, y = 2 ** 40, k = 9223372036854775808, n = -1, q = 0, r =
 { printf '%bplan p {\n mesh z=1' "$small$train"; rep 60000 ', data%d=1'; printf '\n}\n'; } | run mesh 1 --plan p
 { printf 'model m {\n param w[e]'; rep 3000 ', p%d[e]'; printf ' ~ zeros\n minimize mean[e](w)\n}\n%bplan p { mesh data=2\n' "$train"
   rep 3000 ' pin("p%d", [e/data])\n'; printf '}\n'; } | run pins '0 4' --plan p
+# rules PARAMETERS RULES FORMAT: a plan of RULES items beside a model of many parameters.
+rules() {
+  printf 'model m {\n param w[e]'; rep "$1" ', p%d[e]'; printf ' ~ zeros\n minimize mean[e](w)\n}\n%bplan p { mesh data=2\n' "$train"
+  rep "$2" "$3"; printf '}\n'
+}
+rules 60000 4000 ' shard e in "*.z%d" -> data\n' | run rules_memory 4 --plan p
+rules 8000 4000 ' shard e in "*.z%d" -> data\n' | run rules_unmatched 1 --plan p
+rules 8000 4000 ' shard b in "p%d" -> data\n' | run rules_elsewhere 0 --plan p
+rules 8000 4000 ' pin("p%d", [e/data])\n' | run pins_many 1 --plan p
+rules 8000 1 ' shard e -> data\n zero(stage=3, over=data)\n' | run rules_zero 0 --plan p
 { printf 'model m {\n param w[e] ~ zeros\n x = w\n'; rep 60000 ' x = tanh(x)\n'; printf ' minimize mean[e](x)\n}\n%b' "$train"; } | run deep '0 4'
 # one error after another
 { rep 60000 ' y = nope%d\n'; } | body | run errors_names 1
