@@ -82,5 +82,39 @@ for m in gpt_tiny llama_tiny; do
   sends $m.bwd "1 all_reduce ($A bytes)"
   sends step '1 all_reduce (4 bytes)'
   nothing_else
+
+  # Positions split between the layers: gathers and scatters in place of sums. The backward brings back two column inputs
+  # that were saved split, and sums the gradients of norms and of biases on rows. The tokens are split too, and gathered
+  # where rows of the cut table are looked up and where their gradient is scattered.
+  layout $m "mesh tensor=2; shard $h, ff, vocab -> tensor; shard act seq -> tensor"
+  sends $m.layer.fwd "2 all_gather ($((2 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
+  sends $m.layer.bwd "4 all_gather ($((4 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
+  sends $m.fwd "2 all_gather ($((A + R)) bytes), 1 reduce_scatter ($A bytes), 3 all_reduce ($((3 * R)) bytes)"
+  [ $m = gpt_tiny ] && whole="8 all_reduce ($(((6 * L + 2) * E * 4)) bytes)" || whole="3 all_reduce ($(((2 * L + 1) * E * 4)) bytes)"
+  sends $m.bwd "3 all_gather ($((2 * A + R)) bytes), 1 reduce_scatter ($A bytes), $whole"
+  sends step '1 all_reduce (4 bytes)'
+  nothing_else
 done
+
+# Micro-batches: gradients once a step, but with ZeRO-2 once a micro-batch.
+m=gpt_tiny B=8
+layout $m 'mesh data=4; shard batch -> data; accumulate(micro=2)'
+sends step "21 all_reduce ($((all + 4)) bytes)"
+nothing_else
+layout $m 'mesh data=4; shard batch -> data; accumulate(micro=2); zero(stage=1, over=data)'
+sends step "20 reduce_scatter ($all bytes), 2 all_reduce (8 bytes), 20 all_gather ($all bytes)"
+nothing_else
+layout $m 'mesh data=4; shard batch -> data; accumulate(micro=2); zero(stage=2, over=data)'
+sends $m.layer.bwd "16 reduce_scatter ($layer bytes)"
+sends step.micro "4 reduce_scatter ($outside bytes)"
+sends step "2 all_reduce (8 bytes), 20 all_gather ($all bytes)"
+nothing_else
+layout $m 'mesh data=4; shard batch -> data; accumulate(micro=2); zero(stage=3, over=data)'
+sends $m.layer.fwd "16 all_gather ($layer bytes)"
+sends $m.fwd "4 all_gather ($outside bytes)"
+sends $m.layer.bwd "10 all_gather ($((layer - biases * 4)) bytes), 16 reduce_scatter ($layer bytes)"
+sends $m.bwd "3 all_gather ($((outside - S * E * 4)) bytes)"
+sends step.micro "4 reduce_scatter ($outside bytes)"
+sends step '2 all_reduce (8 bytes)'
+nothing_else
 done_testing
