@@ -1,5 +1,5 @@
-# A sum of what every rank holds is computed by every rank and sends nothing; a rule splits it, and then its number, beside the norm's, is
-# all that is sent.
+# A sum of what every rank holds is computed by every rank and sends nothing; a rule splits it, and then one number is all
+# that is sent for it, beside that of the norm.
 . "$(dirname "$0")/lib.sh"
 
 cat >m.pmodel <<'TXT'

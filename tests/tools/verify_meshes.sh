@@ -56,7 +56,7 @@ example mlp_dropout b=batch m=batch s=seq v=vocab h=hidden e=embed p=table -- ba
 example gpt_tiny "${gpt[@]}"
 example llama_tiny "${llama[@]}" -- "${small[@]}"
 example mixtral_tiny "${llama[@]}" x=expert -- "${small[@]}"
-example deepseek_moe_tiny "${llama[@]/ff/ff, moeff}" x=expert -- "${small[@]}" moeff=16
+example deepseek_moe_tiny "${llama[@]/ff/ff, moeff}" x=expert y=expert -- "${small[@]}" moeff=16
 example classifier b=batch m=batch s=seq v=byte h=ff e=embed p=letters -- batch=8 seq=8 byte=64 embed=16 ff=32
 example autoencoder b=batch v=feature h=hidden p=w -- batch=8 feature=32 hidden=16
 done_testing
