@@ -48,8 +48,8 @@ example() {
 
 only=${1:-} rows=${2:-}
 printf '%-18s %6s  %s\n' example plans 'worst error'
-gpt=(b=batch m=batch s=seq v=vocab h='heads, ff' e=embed p=wte -- batch=8 seq=8 vocab=32 embed=16 heads=4 layer=2)
-llama=(b=batch m=batch s=seq v=vocab h='kvheads, ff' e=embed p=tok)
+gpt=(b=batch m=batch k=kv s=seq v=vocab h='heads, ff' e=embed p=wte -- batch=8 seq=8 vocab=32 embed=16 heads=4 layer=2)
+llama=(b=batch m=batch k=kv s=seq v=vocab h='kvheads, ff' e=embed p=tok)
 small=(batch=8 seq=8 vocab=32 embed=16 ff=16 kvheads=4 hdim=4 layer=2)
 example mlp b=batch m=batch s=seq v=vocab h=hidden e=embed p=table -- batch=8 seq=8 vocab=64 embed=16 hidden=32
 example mlp_dropout b=batch m=batch s=seq v=vocab h=hidden e=embed p=table -- batch=8 seq=8 vocab=64 embed=16 hidden=32 layer=2
