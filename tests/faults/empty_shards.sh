@@ -17,7 +17,8 @@ model m {
   top, who = topk[width -> best](x)
   report highest = max[batch, seq, width](x)
   report lowest = min[seq, width](w + v)
-  minimize mean[batch, seq, width](n(x) * r(x) + p * p) + mean[batch, seq, width](c * c) + mean[batch, seq, best](top) + mean[batch, seq](max[width](x))
+  chosen = mean[batch, seq, best](top) + mean[batch, seq](max[width](x))
+  minimize mean[batch, seq, width](n(x) * r(x) + p * p) + mean[batch, seq, width](c * c) + chosen
 }
 train { optimizer = adamw(); lr = 1e-2; clip = 1.0 }
 TXT

@@ -21,10 +21,13 @@ model m {
 }
 train { optimizer = adamw(); lr = 1e-2; clip = 1.0 }
 TXT
-for plan in 'mesh d=1' 'mesh d=2; shard batch -> d' 'mesh s=4; shard seq -> s' 'mesh s=4; shard kv -> s' 'mesh s=3; shard seq, kv -> s; pad(seq, kv)' \
+for plan in 'mesh d=1' 'mesh d=2; shard batch -> d' 'mesh s=4; shard seq -> s' 'mesh s=4; shard kv -> s' \
+  'mesh s=3; shard seq, kv -> s; pad(seq, kv)' \
   'mesh s=2, k=4; shard seq -> s; shard kv -> k' 'mesh e=2; shard embed -> e'; do
   equal m.pmodel "$plan"
 done
 sed 's/= -inf/= -3.4e38/' m.pmodel >large.pmodel
-for plan in 'mesh d=2; shard batch -> d' 'mesh s=4; shard kv -> s' 'mesh s=3; shard seq, kv -> s; pad(seq, kv)'; do equal large.pmodel "$plan"; done
+for plan in 'mesh d=2; shard batch -> d' 'mesh s=4; shard kv -> s' 'mesh s=3; shard seq, kv -> s; pad(seq, kv)'; do
+  equal large.pmodel "$plan"
+done
 done_testing

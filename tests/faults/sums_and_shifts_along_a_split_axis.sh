@@ -19,7 +19,8 @@ optimizer sgd() {
   value = value - lr * grad
 }
 TXT
-for plan in 'mesh s=8; shard seq -> s' 'mesh s=4; shard seq, to -> s' 'mesh s=2, t=2; shard seq -> s; shard to -> t' 'mesh s=3; shard seq, to -> s; pad(seq, to)' \
+for plan in 'mesh s=8; shard seq -> s' 'mesh s=4; shard seq, to -> s' 'mesh s=2, t=2; shard seq -> s; shard to -> t' \
+  'mesh s=3; shard seq, to -> s; pad(seq, to)' \
   'mesh d=2, s=2; shard batch -> d; shard embed -> s' 'mesh s=4; shard to -> s'; do
   equal m.pmodel "$plan"
 done
