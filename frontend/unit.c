@@ -1,4 +1,5 @@
 // Files: reading, imports, and what stands at the top level of each.
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/lower.h"
@@ -29,6 +30,18 @@ static const char *import_path(PmLower *lw, const PmUnit *from, const char *name
   const char *suffix = n > 7 && strcmp(name + n - 7, ".pmodel") == 0 ? "" : ".pmodel";
   int dir = slash ? (int)(slash - from->path) + 1 : 0;
   return pm_arena_printf(lw->arena, "%.*s%s%s", dir, from->path, name, suffix);
+}
+
+// Whether a link on the way to the file leaves the importing file's folder; a file that is not there leads nowhere.
+static bool leads_outside(PmLower *lw, const PmUnit *from, const char *path) {
+  const char *slash = strrchr(from->path, '/');
+  const char *folder = slash ? pm_arena_strndup(lw->arena, from->path, (size_t)(slash - from->path) + 1) : ".";
+  char *real_folder = realpath(folder, NULL), *real = realpath(path, NULL);
+  size_t n = real_folder ? strlen(real_folder) : 0;
+  bool outside = real && real_folder && n > 1 && (strncmp(real, real_folder, n) != 0 || real[n] != '/');
+  free(real_folder);
+  free(real);
+  return outside;
 }
 
 static void report_cycle(PmLower *lw, const PmUnit *unit, PmSpan span) {
@@ -63,6 +76,11 @@ static PmUnit *import(PmLower *lw, const PmUnit *from, PmName name, int32_t dept
     return NULL;
   }
   if (unit) return unit;
+  if (leads_outside(lw, from, path)) {
+    if (pm_lw_error(lw, PM_E_IMPORT, name.span, "cannot import \"%s\"", name.text))
+      pm_diag_note(lw->diags, "%s is a link that leaves the folder of %s", path, from->path);
+    return NULL;
+  }
   int32_t file;
   PmStatus *st = pm_sources_load(lw->sources, path, PM_MAX_FILE_BYTES, &file);
   if (!st) return load(lw, file, path, depth + 1);

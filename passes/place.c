@@ -158,6 +158,30 @@ static void collect_groups(Place *p) {
   var_groups(p);
 }
 
+// What rules closed in an operand is closed in the function's parameter, as both are one value: a parameter that took a
+// split from inside would be cut at the call and gathered again. Callers stand before callees.
+static void close_params(Place *p) {
+  for (int32_t i = 0; i < p->tree.n_fns; i++) {
+    const PmTreeFn *t = &p->tree.fns[i];
+    const PmFn *f = pm_fn(p->m, t->fn);
+    for (int32_t k = 0; k < f->n_nodes; k++) {
+      const PmNode *n = &f->nodes[k];
+      for (int32_t in = 0; pm_is_call(n) && in < n->n_in; in++) {
+        const PmPlaced *from = &p->slots[pm_slot(t, n->in[in])];
+        PmPlaced *to = &p->slots[pm_slot(pm_tree_callee(&p->tree, n), in)];
+        int32_t skip = pm_cross_in(n, in) == PM_CROSS_STACK;
+        for (int32_t d = skip; d < p->types[pm_slot(t, n->in[in])]->rank; d++) {
+          if (!(from->decided >> d & 1) || from->split[d].n > 0 || to->decided >> (d - skip) & 1) continue;
+          to->decided = (uint16_t)(to->decided | 1u << (d - skip));
+          to->why[d - skip] = from->why[d];
+          to->rule[d - skip] = from->rule[d];
+          to->by[d - skip] = "call";
+        }
+      }
+    }
+  }
+}
+
 static bool is_decided(const Place *p, const Member *mem) { return p->slots[mem->slot].decided >> mem->dim & 1; }
 
 // The member whose split goes to the group: of the earliest rule up to `last_rule`, operands before results. Only
@@ -420,6 +444,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
   if (pm_diags_errors(ctx->diags) > errors) {
     st = PM_STATUS(PM_ERR_INPUT, "the plan does not fit the model");
   } else {
+    close_params(&p);
     collect_groups(&p);
     list_groups(&p);
     propagate(&p);
