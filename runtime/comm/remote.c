@@ -86,9 +86,13 @@ static PmStatus *failure(const Remote *r) {
 }
 
 static void drop_open(Remote *r, int32_t n) {
-  for (int32_t range = 0; range < RANGES; range++) {
-    r->t->vtbl->drop(r->t, (int64_t)range * n, n, range == HEAD_IN || range == DATA_IN);
-  }
+  int tags[RANGES] = {
+      [HEAD_IN] = pm_tag(r->world, PM_TAG_HEAD),
+      [HEAD_OUT] = -1,
+      [DATA_IN] = pm_tag(r->world, PM_TAG_DATA),
+      [DATA_OUT] = -1,
+  };
+  for (int32_t range = 0; range < RANGES; range++) r->t->vtbl->drop(r->t, (int64_t)range * n, n, tags[range]);
   memset(r->open, 0, (size_t)(RANGES * r->t->size));
   memset(r->done, 0, (size_t)(RANGES * r->t->size));
   r->n_open = 0;
@@ -99,12 +103,13 @@ static bool notices_left(Remote *r) {
   int64_t n = r->t->size, open = 0;
   for (double start = pm_clock_seconds(); pm_clock_seconds() - start < NOTICE_S; sched_yield()) {
     bool any;
-    if (r->t->vtbl->test(r->t, pm_slot_notice(r->t, 0), n, r->done, &any)) break;
+    // A rank that cannot be told does not keep the others from hearing of it.
+    (void)r->t->vtbl->test(r->t, pm_slot_notice(r->t, 0), n, r->done, &any);
     open = 0;
     for (int64_t i = 0; i < n; i++) open += r->open[i] && !r->done[i];
     if (open == 0) break;
   }
-  r->t->vtbl->drop(r->t, pm_slot_notice(r->t, 0), n, false);
+  r->t->vtbl->drop(r->t, pm_slot_notice(r->t, 0), n, -1);
   memset(r->done, 0, (size_t)n);
   memset(r->open, 0, (size_t)n);
   return open == 0;
@@ -127,34 +132,42 @@ static void notify(Remote *r) {
 static PmStatus *fail(Remote *r, const Family *f, PmCode code, const char *text, bool first_hand) {
   r->failed = code;
   snprintf(r->failure, sizeof r->failure, "%s", text);
-  if (f) drop_open(r, f->n);
+  drop_open(r, f ? f->n : 0);
   if (first_hand) notify(r);
   report(r, code, text);
   return failure(r);
 }
 
-static PmStatus *broken(Remote *r, const Family *f, const PmCommCall *call, int err) {
-  char text[256];
-  r->t->vtbl->describe(r->t, err, text, sizeof text);
-  PmMessage m = {.len = 0};
-  pm_say(&m, "rank %lld lost its connection", (long long)r->base.rank);
-  if (call) pm_say_place(&m, call);
-  pm_say(&m, ": %s: %s", r->t->name, text);
-  return fail(r, f, PM_ERR_PEER, m.text, true);
-}
-
-// NULL when no rank of this communicator has given up.
-static PmStatus *read_notices(Remote *r, const Family *f, const PmCommCall *call) {
+// NULL and *out_err 0 when no rank of this communicator has given up.
+static PmStatus *take_notice(Remote *r, const Family *f, int *out_err) {
   for (;;) {
     Notice notice;
     int64_t n;
-    int err = r->t->vtbl->take(r->t, PM_TAG_NOTICE, &notice, sizeof notice, &n);
-    if (err) return broken(r, f, call, err);
-    if (n < 0) return NULL;
+    *out_err = r->t->vtbl->take(r->t, PM_TAG_NOTICE, &notice, sizeof notice, &n);
+    if (*out_err || n < 0) return NULL;
     if (n != sizeof notice || notice.world != r->world) continue;
     notice.text[sizeof notice.text - 1] = '\0';
     return fail(r, f, (PmCode)notice.code, notice.text, false);
   }
+}
+
+// A rank that has said why it goes is not one that is lost.
+static PmStatus *broken(Remote *r, const Family *f, const PmCommCall *call, int err) {
+  char text[256];
+  int ignored;
+  r->t->vtbl->describe(r->t, err, text, sizeof text);
+  PM_TRY(take_notice(r, f, &ignored));
+  PmMessage m = {.len = 0};
+  pm_say(&m, "rank %lld lost its connection", (long long)r->base.rank);
+  pm_say_place(&m, call);
+  pm_say(&m, ": %s: %s", r->t->name, text);
+  return fail(r, f, PM_ERR_PEER, m.text, true);
+}
+
+static PmStatus *read_notices(Remote *r, const Family *f, const PmCommCall *call) {
+  int err;
+  PM_TRY(take_notice(r, f, &err));
+  return err ? broken(r, f, call, err) : NULL;
 }
 
 // ---- heads ---------------------------------------------------------------------------------------------------------
@@ -219,9 +232,10 @@ static PmStatus *settle(Remote *r, const Family *f, const PmCommCall *call, int 
   PmStatus *st = NULL;
   for (int32_t i = 0; i < RANGES * f->n && !st; i++) {
     if (!r->done[i] || !r->open[i]) continue;
+    bool arrived = r->done[i] == PM_SLOT_DONE;
     r->done[i] = r->open[i] = 0;
     r->n_open--;
-    if (i < f->n) st = check_head(r, f, i);
+    if (i < f->n && arrived) st = check_head(r, f, i);
   }
   return st || !err ? st : broken(r, f, call, err);
 }
@@ -418,9 +432,9 @@ static PmStatus *permute(Remote *r, const Family *f, const PmCommCall *call) {
   return exchange(r, f, call);
 }
 
-static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,       [PM_COLL_SHIFT] = permute,
+static CollFn *const coll_fns[] = {
+#define COLL(NAME, name, fn) [PM_COLL_##NAME] = fn,
+#include "runtime/colls.def"
 };
 
 static Family *find_family(const Remote *r, const PmColl *c) {
