@@ -1,5 +1,5 @@
 // The conformance suite of communicators: every kind, dtype and group, odd sizes, and ranks that never come. Alone it
-// runs over threads; as `mpirun -np 8 runtime_comm mpi` over processes.
+// runs over threads; as `mpirun -np 8 runtime_comm mpi` or `with_tcp.sh 8 runtime_comm tcp` over processes.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

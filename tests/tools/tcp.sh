@@ -62,6 +62,14 @@ end 0 0
 once out.0 'against the reference interpreter'
 unset TORCHELASTIC_RUN_ID
 
+# Slurm's variables, without PMI.
+for r in 0 1; do
+  SLURM_PROCID=$r SLURM_STEP_NUM_TASKS=2 "$PMODEL" verify "$EXAMPLES/mlp.pmodel" --plan dp2 --master-port 29700 >out.$r 2>err.$r &
+  pids+=("$!")
+done
+end 0 0
+once out.0 'against the reference interpreter'
+
 # A port that is taken; a rank that never comes.
 RANK=0 WORLD_SIZE=2 expect 3 train "$model" --plan dp2
 says err 'cannot listen at 127.* port 29500: Address already in use; `--master-port` chooses another port'
