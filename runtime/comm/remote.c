@@ -17,6 +17,7 @@
 #include "runtime/comm/say.h"
 #include "runtime/comm/tags.h"
 #include "runtime/futex.h"
+#include "runtime/rows.h"
 
 #define SMALL_BYTES 4096  // an all-reduce of so many bytes sends everything to everybody, once
 #define SPINS 200
@@ -65,6 +66,10 @@ typedef struct Remote {
   Move *moves;
   const char **parts;
   char *staging;
+  PmRowPart *row_parts;   // the members' parts of a table
+  int32_t *row_from;      // the member that wrote a row last
+  int64_t most_rows;      // of any table
+  int64_t least_staging;  // for one row of each member
   PmCode failed;
   char failure[PM_MESSAGE_BYTES];
 } Remote;
@@ -432,6 +437,120 @@ static PmStatus *permute(Remote *r, const Family *f, const PmCommCall *call) {
   return exchange(r, f, call);
 }
 
+// ---- rows ----------------------------------------------------------------------------------------------------------
+// Rows travel packed, in the order of their positions. Who sends how many to whom follows from the indices, which all
+// members tell each other first. The staging holds, for so many positions of each member as fit it: everybody's
+// indices, what goes to everybody, what comes from everybody.
+typedef struct Exchange {
+  const PmCommCall *call;
+  int64_t row_bytes;
+  int64_t at, n, room;  // positions [at, at + n) of each member; room for so many
+  char *out, *in;       // a member's part has room * row_bytes
+} Exchange;
+
+// Bytes of staging for one position of each of n members.
+static int64_t position_bytes(const PmColl *c, int64_t n) {
+  return n * ((int64_t)sizeof(int32_t) + 2 * c->rows->width * pm_kdtype_bytes((PmKDtype)c->dtype));
+}
+
+static Exchange begin_rows(Remote *r, const Family *f, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  for (int32_t i = 0; i < f->n; i++) r->row_parts[i] = pm_row_part(r->p, c, f->ranks[i]);
+  int64_t room = r->options.staging_bytes / position_bytes(c, f->n);
+  Exchange x = {.call = call, .row_bytes = r->row_parts[f->me].row_bytes, .room = room > 0 ? room : 1};
+  x.out = r->staging + f->n * x.room * (int64_t)sizeof(int32_t);
+  x.in = x.out + f->n * x.room * x.row_bytes;
+  return x;
+}
+
+static int32_t *indices_of(const Remote *r, const Exchange *x, int32_t i) {
+  return (int32_t *)(void *)r->staging + i * x->room;
+}
+
+static PmStatus *tell_indices(Remote *r, const Family *f, Exchange *x) {
+  int64_t left = x->call->coll->count - x->at;
+  x->n = left < x->room ? left : x->room;
+  int64_t bytes = x->n * (int64_t)sizeof(int32_t);
+  const char *mine = (const char *)(x->call->idx + x->at);
+  for (int32_t i = 0; i < f->n; i++) r->moves[i] = (Move){mine, (char *)indices_of(r, x, i), bytes, bytes};
+  if (bytes > 0) memcpy(indices_of(r, x, f->me), mine, (size_t)bytes);
+  return exchange(r, f, x->call);
+}
+
+// Packs those rows of `from` that these indices name in the part; `packed`: `from` has a row for each position instead
+// of the part's. Returns the bytes.
+static int64_t pack_rows(const Exchange *x, const PmRowPart *part, const int32_t *idx, const char *from, bool packed,
+                         char *to) {
+  int64_t bytes = 0;
+  for (int64_t k = 0; k < x->n; k++) {
+    int64_t at = pm_row_at(part, idx[k]);
+    if (at < 0) continue;
+    if (to) memcpy(to + bytes, from + (packed ? k * x->row_bytes : at), (size_t)x->row_bytes);
+    bytes += x->row_bytes;
+  }
+  return bytes;
+}
+
+static PmStatus *gather_rows(Remote *r, const Family *f, const PmCommCall *call) {
+  Exchange x = begin_rows(r, f, call);
+  memset(call->dst, 0, (size_t)(call->coll->count * x.row_bytes));
+  do {
+    PM_TRY(tell_indices(r, f, &x));
+    const int32_t *mine = indices_of(r, &x, f->me);
+    for (int32_t i = 0; i < f->n; i++) {
+      char *out = x.out + i * x.room * x.row_bytes, *in = x.in + i * x.room * x.row_bytes;
+      int64_t n_out =
+          pack_rows(&x, &r->row_parts[f->me], indices_of(r, &x, i), call->src, false, i == f->me ? in : out);
+      r->moves[i] = (Move){out, in, n_out, pack_rows(&x, &r->row_parts[i], mine, NULL, false, NULL)};
+    }
+    PM_TRY(exchange(r, f, call));
+    for (int32_t i = 0; i < f->n; i++) {
+      const char *in = x.in + i * x.room * x.row_bytes;
+      for (int64_t k = 0; k < x.n; k++) {
+        if (pm_row_at(&r->row_parts[i], mine[k]) < 0) continue;
+        memcpy(call->dst + (x.at + k) * x.row_bytes, in, (size_t)x.row_bytes);
+        in += x.row_bytes;
+      }
+    }
+    x.at += x.n;
+  } while (x.at < call->coll->count);
+  return NULL;
+}
+
+static PmStatus *scatter_rows(Remote *r, const Family *f, const PmCommCall *call) {
+  Exchange x = begin_rows(r, f, call);
+  const PmRowPart *own = &r->row_parts[f->me];
+  memset(call->dst, 0, (size_t)own->bytes);
+  memset(r->row_from, 0, (size_t)(own->local[0] * own->local[1]) * sizeof *r->row_from);
+  do {
+    PM_TRY(tell_indices(r, f, &x));
+    const int32_t *mine = indices_of(r, &x, f->me);
+    const char *src = call->src + x.at * x.row_bytes;
+    for (int32_t i = 0; i < f->n; i++) {
+      char *out = x.out + i * x.room * x.row_bytes, *in = x.in + i * x.room * x.row_bytes;
+      int64_t n_out = pack_rows(&x, &r->row_parts[i], mine, src, true, i == f->me ? in : out);
+      r->moves[i] = (Move){out, in, n_out, pack_rows(&x, own, indices_of(r, &x, i), NULL, true, NULL)};
+    }
+    PM_TRY(exchange(r, f, call));
+    for (int32_t i = 0; i < f->n; i++) {
+      const char *in = x.in + i * x.room * x.row_bytes;
+      for (int64_t k = 0; k < x.n; k++) {
+        int64_t at = pm_row_at(own, indices_of(r, &x, i)[k]);
+        if (at < 0) continue;
+        // Of several the last member's counts, though another's later positions come after it.
+        int32_t *from = &r->row_from[at / x.row_bytes];
+        if (*from <= i) {
+          memcpy(call->dst + at, in, (size_t)x.row_bytes);
+          *from = i;
+        }
+        in += x.row_bytes;
+      }
+    }
+    x.at += x.n;
+  } while (x.at < call->coll->count);
+  return NULL;
+}
+
 static CollFn *const coll_fns[] = {
 #define COLL(NAME, name, fn) [PM_COLL_##NAME] = fn,
 #include "runtime/colls.def"
@@ -450,7 +569,7 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   const Family *f = find_family(r, c);
   PM_ASSERT(f, "a collective that the program does not have");
   if (r->failed) return failure(r);
-  if (f->n == 1) {
+  if (f->n == 1 && !c->rows) {
     if (call->src != call->dst) memcpy(call->dst, call->src, (size_t)(c->count * pm_kdtype_bytes((PmKDtype)c->dtype)));
     return NULL;
   }
@@ -471,6 +590,12 @@ static const PmCommVtbl vtbl = {.name = "remote", .run = run, .abandon = abandon
 
 static void add_family(void *context, const PmColl *c) {
   Remote *r = context;
+  if (c->rows) {
+    PmRowPart part = pm_row_part(r->p, c, r->base.rank);
+    int64_t rows = part.local[0] * part.local[1], need = position_bytes(c, pm_comm_group_size(r->p, c));
+    if (rows > r->most_rows) r->most_rows = rows;
+    if (need > r->least_staging) r->least_staging = need;
+  }
   if (find_family(r, c)) return;
   r->families = pm_grow(&r->arena, r->families, r->n_families, &r->cap_families, sizeof *r->families);
   Family *f = &r->families[r->n_families++];
@@ -504,11 +629,13 @@ PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, const PmComm
   r->parts = PM_NEW_N(&r->arena, const char *, t->size);
   if (r->options.staging_bytes <= 0) r->options.staging_bytes = PM_COMM_STAGING_BYTES;
   pm_comm_each_coll(p, add_family, r);
-  int64_t staging = r->options.staging_bytes;
+  int64_t staging = r->options.staging_bytes > r->least_staging ? r->options.staging_bytes : r->least_staging;
   for (int32_t f = 0; f < r->n_families; f++) {
     int64_t need = staging_part(r, &r->families[f]) * r->families[f].n;
     if (need > staging) staging = need;
   }
+  r->row_parts = PM_NEW_N(&r->arena, PmRowPart, t->size);
+  r->row_from = PM_NEW_N(&r->arena, int32_t, r->most_rows);
   r->staging = pm_arena_alloc(&r->arena, (size_t)staging);
   *out = &r->base;
   return NULL;
