@@ -42,16 +42,21 @@ once() {
 
 losses() { grep -oE '"(step|loss|grad_norm)": ?[-+.e0-9]+' "$1"; }
 
-# The same bits as in one process; under torchrun's agent, which is at MASTER_PORT itself, too.
-args=(train "$model" --plan dp2_tp2 --steps 3 --json --cache kernels)
-expect 0 "${args[@]}" --ranks 4
-losses out >alone
-for r in 3 1 0 2; do rank $r 4 "${args[@]}"; done
-end 0 0 0 0
-losses out.0 | cmp -s - alone || complain "TCP and one process differ:"$'\n'"$(losses out.0 | diff - alone)"
-for r in 1 2 3; do silent out.$r; done
-silent err
+# The same bits as in one process, with every kind of collective.
+for run in 'gpt_tiny 4 dp2_tp2' 'mixtral_tiny 2 ep2' 'llama_tiny 2 cp2_ring'; do
+  read -r name n plan <<<"$run"
+  args=(train "$EXAMPLES/$name.pmodel" --plan "$plan" --steps 3 --json --cache kernels)
+  expect 0 "${args[@]}" --ranks "$n"
+  losses out >alone
+  for ((r = n - 1; r >= 0; r--)); do rank $r "$n" "${args[@]}"; done
+  finish
+  [[ ${codes[*]} =~ ^0(\ 0)*$ ]] || complain "$name: ranks end with ${codes[*]}"$'\n'"$(head -c 2000 err)"
+  losses out.0 | cmp -s - alone || complain "$name: TCP and one process differ:"$'\n'"$(losses out.0 | diff - alone)"
+  for ((r = 1; r < n; r++)); do silent "out.$r"; done
+  silent err
+done
 
+# Under torchrun's agent, which is at MASTER_PORT itself.
 rank 0 2 train "$model" --plan dp2 --deadline 6
 agent=${pids[0]}
 pids=()
