@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +24,9 @@
 #define GREETING_S 5.0  // for a stranger to say who it is
 #define ANSWER_S 30.0   // for rank 0 to say that it is rank 0
 #define RETRY_NS 50000000
+#define MAX_POLL_S 1000.0
 #define MAX_STRANGERS 64
+#define OTHER_FILES 128  // that a process has open
 #define TEXT_BYTES 256
 
 typedef struct Answer {
@@ -77,12 +80,17 @@ static bool set_up(int fd) {
   return fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
+// For poll: it may wake earlier.
+static int milliseconds(double seconds) {
+  return seconds <= 0 ? 0 : seconds > MAX_POLL_S ? (int)(MAX_POLL_S * 1e3) : (int)(seconds * 1e3) + 1;
+}
+
 // Whether the socket is ready before `until`.
 static bool wait_for(int fd, short events, double until) {
   for (;;) {
     double left = until - pm_clock_seconds();
     struct pollfd p = {.fd = fd, .events = events};
-    int n = poll(&p, 1, left > 0 ? (int)(left * 1e3) + 1 : 0);
+    int n = poll(&p, 1, milliseconds(left));
     if (n > 0) return true;
     if ((n < 0 && errno != EINTR) || left <= 0) return false;
   }
@@ -154,6 +162,19 @@ static socklen_t address_of(const Place *p, struct sockaddr_storage *out) {
   return sizeof *v6;
 }
 
+// Trying to reach a free port of this machine, a socket may be given that port, and reach itself.
+static bool reaches_itself(int fd) {
+  struct sockaddr_storage a, b;
+  socklen_t a_len = sizeof a, b_len = sizeof b;
+  Place ours, theirs;
+  if (getsockname(fd, (struct sockaddr *)&a, &a_len) != 0 || getpeername(fd, (struct sockaddr *)&b, &b_len) != 0) {
+    return false;
+  }
+  place_of(&a, &ours);
+  place_of(&b, &theirs);
+  return memcmp(&ours, &theirs, sizeof ours) == 0;
+}
+
 static int connect_to(const struct sockaddr *address, socklen_t len, double until, int *out) {
   int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), err = 0;
   socklen_t size = sizeof err;
@@ -167,6 +188,7 @@ static int connect_to(const struct sockaddr *address, socklen_t len, double unti
       if (wait_for(fd, POLLOUT, until) && getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0) err = errno;
     }
   }
+  if (!err && reaches_itself(fd)) err = ECONNREFUSED;
   if (err) {
     close(fd);
     return err;
@@ -291,7 +313,7 @@ static void let_in(Meet *m) {
   socklen_t len = sizeof a;
   int fd = accept4(m->listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC);
   if (fd < 0) return;
-  if (m->n_strangers == MAX_STRANGERS || !set_up(fd)) {
+  if (!set_up(fd)) {
     close(fd);
     return;
   }
@@ -338,14 +360,18 @@ static PmStatus *be_found(Meet *m) {
       bool watched = m->o->rank == 0 || r == 0;
       polls[r] = (struct pollfd){.fd = watched ? m->fds[r] : -1, .events = r > 0 ? POLLIN : POLLRDHUP};
     }
-    polls[n] = (struct pollfd){.fd = m->listener, .events = POLLIN};
+    // Who finds no place among the strangers waits in the socket's queue.
+    polls[n] = (struct pollfd){.fd = m->n_strangers < MAX_STRANGERS ? m->listener : -1, .events = POLLIN};
     for (int32_t i = 0; i < m->n_strangers; i++) {
       polls[n + 1 + i] = (struct pollfd){.fd = m->strangers[i].fd, .events = POLLIN};
       if (m->strangers[i].until < next) next = m->strangers[i].until;
     }
     int32_t heard = m->n_strangers;
     if (now >= m->until) st = too_late(m);
-    if (!st && poll(polls, (nfds_t)(n + 1 + heard), next > now ? (int)((next - now) * 1e3) + 1 : 0) < 0) continue;
+    if (!st && poll(polls, (nfds_t)(n + 1 + heard), milliseconds(next - now)) < 0) {
+      if (errno == EINTR) continue;
+      st = PM_STATUS(PM_ERR_ENVIRONMENT, "cannot wait for %lld ranks: %s", (long long)n, strerror(errno));
+    }
     if (!st) st = check_waiting(m, polls);
     for (int32_t i = 0; i < heard && !st; i++) {
       if (polls[n + 1 + i].revents) hear(m, &m->strangers[i]);
@@ -503,6 +529,17 @@ static int64_t count_here(const Meet *m) {
   return n;
 }
 
+// Every rank is an open file.
+static PmStatus *allow_files(const PmTcpOptions *o) {
+  struct rlimit limit;
+  rlim_t need = (rlim_t)o->size + MAX_STRANGERS + OTHER_FILES;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need) return NULL;
+  limit.rlim_cur = need < limit.rlim_max ? need : limit.rlim_max;
+  if (limit.rlim_cur == need && setrlimit(RLIMIT_NOFILE, &limit) == 0) return NULL;
+  return PM_STATUS(PM_ERR_ENVIRONMENT, "%lld ranks over TCP take %lld open files (`ulimit -n`)", (long long)o->size,
+                   (long long)need);
+}
+
 PmStatus *pm_tcp_meet(const PmTcpOptions *o, int *out_fds, int64_t *out_here) {
   size_t n = (size_t)o->size, bytes = sizeof(Table) + n * sizeof(Place);
   Meet *m = calloc(1, sizeof *m);
@@ -510,7 +547,8 @@ PmStatus *pm_tcp_meet(const PmTcpOptions *o, int *out_fds, int64_t *out_here) {
   if (!m || !t) pm_memory_exhausted(sizeof *m + bytes, 0);
   *m = (Meet){.o = o, .until = pm_clock_seconds() + o->deadline_s, .listener = -1, .fds = out_fds, .places = t->places};
   for (size_t r = 0; r < n; r++) out_fds[r] = -1;
-  PmStatus *st = o->rank == 0 ? lead(m, t, bytes) : join(m, t, bytes);
+  PmStatus *st = allow_files(o);
+  if (!st) st = o->rank == 0 ? lead(m, t, bytes) : join(m, t, bytes);
   *out_here = count_here(m);
   close_fd(&m->listener);
   for (int32_t i = 0; i < m->n_strangers; i++) close_fd(&m->strangers[i].fd);
