@@ -1,5 +1,6 @@
-// Times an all-reduce of f32 among 8 ranks: `allreduce local MIB REPEATS` with a thread a rank, or under mpirun
-// `allreduce remote MIB REPEATS PLUGIN` with a process a rank. Prints the mean in milliseconds.
+// Times an all-reduce of f32 among 8 ranks: `allreduce local MIB REPEATS` with a thread a rank, or with a process a
+// rank `allreduce remote MIB REPEATS PLUGIN` under mpirun and `allreduce tcp MIB REPEATS` with the variables of
+// torchrun. Prints the mean in milliseconds.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "runtime/comm/groups.h"
 #include "runtime/comm/mpi_open.h"
 #include "runtime/comm/remote.h"
+#include "runtime/comm/tcp.h"
 #include "runtime/futex.h"
 
 enum { RANKS = 8, WARM = 2 };
@@ -63,9 +65,22 @@ static void run_local(Bench *b) {
   for (int64_t r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
 }
 
-static void run_remote(Bench *b, const char *plugin) {
+static PmTransport *open_tcp(void) {
+  const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT"), *rank = getenv("RANK");
+  if (!host || !port || !rank) exit(2);
+  PmTcpOptions options = {.host = host, .port = atoi(port), .rank = atoi(rank), .size = RANKS, .deadline_s = 60};
+  PmTransport *t;
+  must(pm_tcp_open(&options, &t));
+  return t;
+}
+
+static PmTransport *open_mpi(const char *plugin) {
   PmTransport *t;
   must(pm_mpi_open(plugin, &t));
+  return t;
+}
+
+static void run_remote(Bench *b, PmTransport *t) {
   if (t->size != RANKS) exit(2);
   must(pm_comm_remote_create(&b->p, t, &(PmCommOptions){0}, &b->comms[t->rank]));
   run(&(Rank){b, t->rank});
@@ -89,8 +104,10 @@ int main(int argc, char **argv) {
   b.coll = pm_comm_among_all(&b.p, PM_COLL_ALL_REDUCE, PM_K_F32, count > 0 ? count : 1);
   if (strcmp(argv[1], "local") == 0) {
     run_local(&b);
+  } else if (strcmp(argv[1], "tcp") == 0) {
+    run_remote(&b, open_tcp());
   } else if (argc > 4) {
-    run_remote(&b, argv[4]);
+    run_remote(&b, open_mpi(argv[4]));
   }
   printf("%.4f\n", 1e3 * b.seconds);
   return 0;

@@ -119,8 +119,8 @@ typedef struct PmDot {
 } PmDot;
 
 typedef enum PmCollKind {
-  PM_COLL_ALL_REDUCE, PM_COLL_ALL_GATHER, PM_COLL_REDUCE_SCATTER, PM_COLL_ALL_TO_ALL, PM_COLL_PERMUTE, PM_COLL_SHIFT,
-  PM_COLL_GATHER_ROWS, PM_COLL_SCATTER_ROWS,  // those that have PmColl.rows
+#define COLL(NAME, name, fn) PM_COLL_##NAME,
+#include "runtime/colls.def"
   PM_COLL_COUNT
 } PmCollKind;
 

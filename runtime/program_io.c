@@ -10,8 +10,10 @@ static const char *const entry_words[] = {"setup", "step", "eval"};
 static const char *const axis_kind_words[] = {"grid", "seq"};
 static const char *const vec_words[] = {"outer", "loop"};
 static const char *const step_words[] = {"kernel", "dot", "coll", "slots"};
-static const char *const coll_words[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                         "permute",    "shift",      "gather_rows",    "scatter_rows"};
+static const char *const coll_words[] = {
+#define COLL(NAME, name, fn) [PM_COLL_##NAME] = #name,
+#include "runtime/colls.def"
+};
 static const char *const reduce_words[] = {"sum", "max"};
 static const char *const role_words[] = {"param", "state", "input", "step"};
 static const char *const init_words[] = {"none", "const", "normal", "uniform"};
@@ -23,7 +25,6 @@ static const char *const instr_words[] = {
 };
 _Static_assert(sizeof entry_words / sizeof *entry_words == PM_ENTRY_COUNT, "a word an entry");
 _Static_assert(sizeof step_words / sizeof *step_words == PM_STEP_KIND_COUNT, "a word a step kind");
-_Static_assert(sizeof coll_words / sizeof *coll_words == PM_COLL_COUNT, "a word a collective");
 _Static_assert(sizeof role_words / sizeof *role_words == PM_VAR_ROLE_COUNT, "a word a role");
 _Static_assert(sizeof init_words / sizeof *init_words == PM_VAR_INIT_COUNT, "a word an init");
 _Static_assert(sizeof dtype_words / sizeof *dtype_words == PM_K_DTYPE_COUNT, "a word a dtype");

@@ -15,8 +15,7 @@ PmRowPart pm_row_part(const PmProgram *p, const PmColl *c, int64_t rank) {
   return part;
 }
 
-// Byte offset of the named row in the part, -1 when it is not there. Indices may be anything.
-static int64_t row_at(const PmRowPart *part, int64_t index) {
+int64_t pm_row_at(const PmRowPart *part, int64_t index) {
   if (index < 0 || index >= part->size[0] * part->size[1]) return -1;
   const int64_t major = index / part->size[1] - part->first[0], minor = index % part->size[1] - part->first[1];
   if (major < 0 || major >= part->local[0] || minor < 0 || minor >= part->local[1]) return -1;
@@ -25,14 +24,14 @@ static int64_t row_at(const PmRowPart *part, int64_t index) {
 
 void pm_rows_take(const PmRowPart *part, int64_t n, const int32_t *idx, const char *table, char *dst) {
   for (int64_t i = 0; i < n; i++) {
-    const int64_t at = row_at(part, idx[i]);
+    const int64_t at = pm_row_at(part, idx[i]);
     if (at >= 0) memcpy(dst + i * part->row_bytes, table + at, (size_t)part->row_bytes);
   }
 }
 
 void pm_rows_put(const PmRowPart *part, int64_t n, const int32_t *idx, const char *src, char *table) {
   for (int64_t i = 0; i < n; i++) {
-    const int64_t at = row_at(part, idx[i]);
+    const int64_t at = pm_row_at(part, idx[i]);
     if (at >= 0) memcpy(table + at, src + i * part->row_bytes, (size_t)part->row_bytes);
   }
 }

@@ -84,7 +84,7 @@ static Finding mpi(PmArena *arena) {
 }
 
 static Finding mpi_plugin(PmArena *arena) {
-  Finding f = {.name = "MPI plugin", .off = "ranks as processes: `mpirun pmodel train` stops with exit code 3"};
+  Finding f = {.name = "MPI plugin", .off = "ranks over MPI: `mpirun pmodel train` stops with exit code 3"};
   PmTransportOpen *open;
   PmStatus *st = pm_mpi_find(NULL, &open);
   f.found = !st;

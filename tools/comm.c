@@ -140,14 +140,10 @@ static bool same_row(const PmCommRow *a, const PmCommRow *b) {
 }
 
 static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
-  static const char *const ops[PM_COLL_COUNT] = {[PM_COLL_ALL_REDUCE] = "all_reduce",
-                                                 [PM_COLL_ALL_GATHER] = "all_gather",
-                                                 [PM_COLL_REDUCE_SCATTER] = "reduce_scatter",
-                                                 [PM_COLL_ALL_TO_ALL] = "all_to_all",
-                                                 [PM_COLL_PERMUTE] = "permute",
-                                                 [PM_COLL_SHIFT] = "shift",
-                                                 [PM_COLL_GATHER_ROWS] = "gather_rows",
-                                                 [PM_COLL_SCATTER_ROWS] = "scatter_rows"};
+  static const char *const ops[] = {
+#define COLL(NAME, name, fn) [PM_COLL_##NAME] = #name,
+#include "runtime/colls.def"
+  };
   const PmColl *coll = step->u.coll;
   bool reduces = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_REDUCE_SCATTER;
   PmCommRow r = {.op = ops[coll->kind],

@@ -9,6 +9,8 @@
 #include "base/hash.h"
 #include "runtime/comm/mpi_open.h"
 #include "runtime/comm/remote.h"
+#include "runtime/comm/tcp.h"
+#include "runtime/futex.h"
 #include "runtime/program.h"
 #include "tools/tool.h"
 
@@ -18,7 +20,7 @@
 
 typedef struct Launcher {
   const char *by, *rank, *size;  // variables of the environment that it sets
-  const char *finds;             // the variable by which MPI finds the other processes; NULL: it has none
+  const char *mpi;               // the variable by which MPI finds the other processes; NULL: it has none
 } Launcher;
 
 // The first that fits. srun sets what MPI needs only when it is told to.
@@ -54,16 +56,10 @@ static bool runs_ranks(const PmOptions *o) {
   return runs && strcmp(o->target, "null") != 0;
 }
 
-static PmStatus *join(PmTool *t, const Launcher *l) {
+static double deadline(const PmTool *t) { return t->opt.deadline > 0 ? (double)t->opt.deadline : PM_COMM_DEADLINE_S; }
+
+static PmStatus *join_mpi(PmTool *t, const Launcher *l) {
   PmLaunch *launch = &t->launch;
-  if (!l->finds || variable(l->finds) < 0) {
-    return PM_STATUS(PM_ERR_USAGE,
-                     "%s started %" PRId64
-                     " processes, which cannot find one another: ranks in several processes are started by `mpirun -np "
-                     "%" PRId64 "` or `srun --mpi=pmix -n %" PRId64
-                     "`; started alone, one process runs all ranks of the plan",
-                     l->by, launch->size, launch->size, launch->size);
-  }
   PM_TRY(pm_mpi_open(t->opt.mpi_plugin, &launch->transport));
   if (launch->transport->size == launch->size) {
     launch->rank = launch->transport->rank;
@@ -75,6 +71,40 @@ static PmStatus *join(PmTool *t, const Launcher *l) {
                            l->by, launch->size, launch->transport->library, launch->transport->size);
   launch->transport = NULL;
   return st;
+}
+
+static PmStatus *nowhere(const PmTool *t, const Launcher *l, const char *what) {
+  return PM_STATUS(PM_ERR_USAGE,
+                   "%s started %" PRId64
+                   " processes, which cannot find one another: %s. Without an address ranks in several processes are "
+                   "started by `mpirun -np %" PRId64 "` or `srun --mpi=pmix -n %" PRId64
+                   "`; started alone, one process runs all ranks of the plan",
+                   l->by, t->launch.size, what, t->launch.size, t->launch.size);
+}
+
+// Where rank 0 listens. torchrun's own agent is at MASTER_PORT already.
+static int64_t master_port(const PmTool *t) {
+  if (t->opt.master_port > 0) return t->opt.master_port;
+  int64_t port = variable("MASTER_PORT");
+  return port > 0 && getenv("TORCHELASTIC_RUN_ID") ? port + 1 : port;
+}
+
+static PmStatus *join_tcp(PmTool *t, const Launcher *l) {
+  char *host = getenv("MASTER_ADDR");
+  if (!host || !*host) return nowhere(t, l, "`MASTER_ADDR` is not set to the address of rank 0");
+  int64_t port = master_port(t);
+  if (port < 1 || port > UINT16_MAX) {
+    return nowhere(t, l, "neither `MASTER_PORT` nor `--master-port` is a port, 1 to 65535");
+  }
+  PmTcpOptions options = {
+      .host = host, .port = (int32_t)port, .rank = t->launch.rank, .size = t->launch.size, .deadline_s = deadline(t)};
+  PmStatus *st = pm_tcp_open(&options, &t->launch.transport);
+  t->launch.alone = st != NULL;
+  return st;
+}
+
+static PmStatus *join(PmTool *t, const Launcher *l) {
+  return l->mpi && variable(l->mpi) >= 0 ? join_mpi(t, l) : join_tcp(t, l);
 }
 
 PmStatus *pm_launch_begin(PmTool *t) {
@@ -102,16 +132,16 @@ static Votes vote(PmTool *t, int64_t code, uint64_t what, double seconds) {
   return v;
 }
 
-static double deadline(const PmTool *t) { return t->opt.deadline > 0 ? (double)t->opt.deadline : PM_COMM_DEADLINE_S; }
-
-static PmStatus *not_heard(const PmTool *t, const Votes *v) {
+static PmStatus *not_heard(const PmTool *t, const Votes *v, double waited) {
   PmBuf ranks;
   pm_buf_init(&ranks);
   for (int64_t r = 0; r < t->launch.size; r++) {
     if (!v->heard[r]) pm_buf_printf(&ranks, "%s%" PRId64, ranks.len ? ", " : "", r);
   }
-  PmStatus *st = PM_STATUS(PM_ERR_DEADLINE, "rank %" PRId64 " has waited %.1f s for rank %s before the first step",
-                           t->launch.rank, deadline(t), pm_buf_str(&ranks));
+  bool late = waited >= deadline(t);
+  PmStatus *st = PM_STATUS(late ? PM_ERR_DEADLINE : PM_ERR_PEER,
+                           "rank %" PRId64 " has waited %.1f s for rank %s before the first step%s", t->launch.rank,
+                           waited, pm_buf_str(&ranks), late ? "" : ": one of them is lost");
   pm_buf_deinit(&ranks);
   return st;
 }
@@ -127,8 +157,9 @@ static uint64_t program_hash(const PmProgram *p) {
 
 PmStatus *pm_launch_agree(PmTool *t, const PmProgram *p) {
   if (!t->launch.transport) return NULL;
+  double start = pm_clock_seconds();
   Votes v = vote(t, PM_OK, program_hash(p), deadline(t));
-  if (!v.all) return not_heard(t, &v);
+  if (!v.all) return not_heard(t, &v, pm_clock_seconds() - start);
   for (int64_t r = 0; r < t->launch.size; r++) {
     if (v.of[r].code) {
       t->launch.over = true;
@@ -149,7 +180,7 @@ PmStatus *pm_launch_agree(PmTool *t, const PmProgram *p) {
 
 int pm_launch_settle(PmTool *t, int code, bool *out_says) {
   PmLaunch *launch = &t->launch;
-  *out_says = launch->rank == 0 || t->log;
+  *out_says = launch->rank == 0 || t->log || launch->alone;
   if (!launch->transport || launch->over) return code;
   Votes v = vote(t, code, 0, code ? GRACE_S : deadline(t));
   launch->over = v.all;

@@ -1,5 +1,6 @@
-// Processes that a launcher started together: mpirun, or srun through PMI. `train` and `verify` run as one rank in
-// each; everything else is done by the first of them, and the others have nothing to do.
+// Processes that a launcher started together: mpirun or srun, which MPI brings together, or torchrun and whatever else
+// sets its variables, which TCP does. `train` and `verify` run as one rank in each; everything else is done by the
+// first of them, and the others have nothing to do.
 //
 // All ranks do the same and come to the same end, so one of them says it: stdout is that of rank 0, diagnostics and the
 // final status come from the lowest rank that is heard of, and from those that end otherwise.
@@ -18,11 +19,12 @@ typedef struct PmLaunch {
   PmTransport *transport;  // NULL: this process runs all ranks, or none
   bool idle;               // another process does the work
   bool over;               // every rank knows that the run ends here
+  bool alone;              // this process has not met the others
   bool follows;            // a lower rank has been heard of at the end
 } PmLaunch;
 
 // Looks who started this process, and joins the others when the command runs ranks. USAGE when they cannot find one
-// another, ENVIRONMENT without MPI.
+// another, ENVIRONMENT without MPI; over TCP also as pm_tcp_open.
 PM_MUST_CHECK PmStatus *pm_launch_begin(PmTool *t);
 // Before anything runs: every rank has the same program, and none has failed. A rank that comes too late, failed, or
 // has another program is named.

@@ -214,10 +214,9 @@ static void scatter_rows(const PmProgram *p, const Group *g, int32_t me, const P
 }
 
 typedef void CollFn(const PmProgram *p, const Group *g, int32_t me, const PmColl *c);
-static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce,     [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all,     [PM_COLL_PERMUTE] = permute,       [PM_COLL_GATHER_ROWS] = gather_rows,
-    [PM_COLL_SCATTER_ROWS] = scatter_rows, [PM_COLL_SHIFT] = permute,
+static CollFn *const coll_fns[] = {
+#define COLL(NAME, name, fn) [PM_COLL_##NAME] = fn,
+#include "runtime/colls.def"
 };
 
 static bool same_call(const PmCommCall *a, const PmCommCall *b) {

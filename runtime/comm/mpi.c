@@ -39,21 +39,19 @@ static int test(PmTransport *t, int64_t first, int64_t n, uint8_t *out_done, boo
   for (int i = 0; i < count; i++) {
     // Only a call that fails fills the errors of its statuses.
     int one = err == MPI_SUCCESS ? MPI_SUCCESS : m->statuses[i].MPI_ERROR;
-    if (one == MPI_SUCCESS) {
-      out_done[m->indices[i]] = 1;
-      *out_any = true;
-    } else if (one != MPI_ERR_PENDING) {
-      bad = one;
-    }
+    if (one == MPI_ERR_PENDING) continue;
+    out_done[m->indices[i]] = one == MPI_SUCCESS ? PM_SLOT_DONE : PM_SLOT_FAILED;
+    *out_any = true;
+    if (one != MPI_SUCCESS) bad = one;
   }
   return bad;
 }
 
-static void drop(PmTransport *t, int64_t first, int64_t n, bool receives) {
+static void drop(PmTransport *t, int64_t first, int64_t n, int tag) {
   MpiTransport *m = (MpiTransport *)t;
   for (int64_t i = first; i < first + n; i++) {
     if (m->slots[i] == MPI_REQUEST_NULL) continue;
-    if (receives) {
+    if (tag >= 0) {
       MPI_Cancel(&m->slots[i]);
       MPI_Wait(&m->slots[i], MPI_STATUS_IGNORE);
     } else {

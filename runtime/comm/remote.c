@@ -17,6 +17,7 @@
 #include "runtime/comm/say.h"
 #include "runtime/comm/tags.h"
 #include "runtime/futex.h"
+#include "runtime/rows.h"
 
 #define SMALL_BYTES 4096  // an all-reduce of so many bytes sends everything to everybody, once
 #define SPINS 200
@@ -65,6 +66,10 @@ typedef struct Remote {
   Move *moves;
   const char **parts;
   char *staging;
+  PmRowPart *row_parts;   // the members' parts of a table
+  int32_t *row_from;      // the member that wrote a row last
+  int64_t most_rows;      // of any table
+  int64_t least_staging;  // for one row of each member
   PmCode failed;
   char failure[PM_MESSAGE_BYTES];
 } Remote;
@@ -86,9 +91,13 @@ static PmStatus *failure(const Remote *r) {
 }
 
 static void drop_open(Remote *r, int32_t n) {
-  for (int32_t range = 0; range < RANGES; range++) {
-    r->t->vtbl->drop(r->t, (int64_t)range * n, n, range == HEAD_IN || range == DATA_IN);
-  }
+  int tags[RANGES] = {
+      [HEAD_IN] = pm_tag(r->world, PM_TAG_HEAD),
+      [HEAD_OUT] = -1,
+      [DATA_IN] = pm_tag(r->world, PM_TAG_DATA),
+      [DATA_OUT] = -1,
+  };
+  for (int32_t range = 0; range < RANGES; range++) r->t->vtbl->drop(r->t, (int64_t)range * n, n, tags[range]);
   memset(r->open, 0, (size_t)(RANGES * r->t->size));
   memset(r->done, 0, (size_t)(RANGES * r->t->size));
   r->n_open = 0;
@@ -99,12 +108,13 @@ static bool notices_left(Remote *r) {
   int64_t n = r->t->size, open = 0;
   for (double start = pm_clock_seconds(); pm_clock_seconds() - start < NOTICE_S; sched_yield()) {
     bool any;
-    if (r->t->vtbl->test(r->t, pm_slot_notice(r->t, 0), n, r->done, &any)) break;
+    // A rank that cannot be told does not keep the others from hearing of it.
+    (void)r->t->vtbl->test(r->t, pm_slot_notice(r->t, 0), n, r->done, &any);
     open = 0;
     for (int64_t i = 0; i < n; i++) open += r->open[i] && !r->done[i];
     if (open == 0) break;
   }
-  r->t->vtbl->drop(r->t, pm_slot_notice(r->t, 0), n, false);
+  r->t->vtbl->drop(r->t, pm_slot_notice(r->t, 0), n, -1);
   memset(r->done, 0, (size_t)n);
   memset(r->open, 0, (size_t)n);
   return open == 0;
@@ -127,34 +137,42 @@ static void notify(Remote *r) {
 static PmStatus *fail(Remote *r, const Family *f, PmCode code, const char *text, bool first_hand) {
   r->failed = code;
   snprintf(r->failure, sizeof r->failure, "%s", text);
-  if (f) drop_open(r, f->n);
+  drop_open(r, f ? f->n : 0);
   if (first_hand) notify(r);
   report(r, code, text);
   return failure(r);
 }
 
-static PmStatus *broken(Remote *r, const Family *f, const PmCommCall *call, int err) {
-  char text[256];
-  r->t->vtbl->describe(r->t, err, text, sizeof text);
-  PmMessage m = {.len = 0};
-  pm_say(&m, "rank %lld lost its connection", (long long)r->base.rank);
-  if (call) pm_say_place(&m, call);
-  pm_say(&m, ": %s: %s", r->t->name, text);
-  return fail(r, f, PM_ERR_PEER, m.text, true);
-}
-
-// NULL when no rank of this communicator has given up.
-static PmStatus *read_notices(Remote *r, const Family *f, const PmCommCall *call) {
+// NULL and *out_err 0 when no rank of this communicator has given up.
+static PmStatus *take_notice(Remote *r, const Family *f, int *out_err) {
   for (;;) {
     Notice notice;
     int64_t n;
-    int err = r->t->vtbl->take(r->t, PM_TAG_NOTICE, &notice, sizeof notice, &n);
-    if (err) return broken(r, f, call, err);
-    if (n < 0) return NULL;
+    *out_err = r->t->vtbl->take(r->t, PM_TAG_NOTICE, &notice, sizeof notice, &n);
+    if (*out_err || n < 0) return NULL;
     if (n != sizeof notice || notice.world != r->world) continue;
     notice.text[sizeof notice.text - 1] = '\0';
     return fail(r, f, (PmCode)notice.code, notice.text, false);
   }
+}
+
+// A rank that has said why it goes is not one that is lost.
+static PmStatus *broken(Remote *r, const Family *f, const PmCommCall *call, int err) {
+  char text[256];
+  int ignored;
+  r->t->vtbl->describe(r->t, err, text, sizeof text);
+  PM_TRY(take_notice(r, f, &ignored));
+  PmMessage m = {.len = 0};
+  pm_say(&m, "rank %lld lost its connection", (long long)r->base.rank);
+  pm_say_place(&m, call);
+  pm_say(&m, ": %s: %s", r->t->name, text);
+  return fail(r, f, PM_ERR_PEER, m.text, true);
+}
+
+static PmStatus *read_notices(Remote *r, const Family *f, const PmCommCall *call) {
+  int err;
+  PM_TRY(take_notice(r, f, &err));
+  return err ? broken(r, f, call, err) : NULL;
 }
 
 // ---- heads ---------------------------------------------------------------------------------------------------------
@@ -219,9 +237,10 @@ static PmStatus *settle(Remote *r, const Family *f, const PmCommCall *call, int 
   PmStatus *st = NULL;
   for (int32_t i = 0; i < RANGES * f->n && !st; i++) {
     if (!r->done[i] || !r->open[i]) continue;
+    bool arrived = r->done[i] == PM_SLOT_DONE;
     r->done[i] = r->open[i] = 0;
     r->n_open--;
-    if (i < f->n) st = check_head(r, f, i);
+    if (i < f->n && arrived) st = check_head(r, f, i);
   }
   return st || !err ? st : broken(r, f, call, err);
 }
@@ -418,9 +437,123 @@ static PmStatus *permute(Remote *r, const Family *f, const PmCommCall *call) {
   return exchange(r, f, call);
 }
 
-static CollFn *const coll_fns[PM_COLL_COUNT] = {
-    [PM_COLL_ALL_REDUCE] = all_reduce, [PM_COLL_ALL_GATHER] = all_gather, [PM_COLL_REDUCE_SCATTER] = reduce_scatter,
-    [PM_COLL_ALL_TO_ALL] = all_to_all, [PM_COLL_PERMUTE] = permute,       [PM_COLL_SHIFT] = permute,
+// ---- rows ----------------------------------------------------------------------------------------------------------
+// Rows travel packed, in the order of their positions. Who sends how many to whom follows from the indices, which all
+// members tell each other first. The staging holds, for so many positions of each member as fit it: everybody's
+// indices, what goes to everybody, what comes from everybody.
+typedef struct Exchange {
+  const PmCommCall *call;
+  int64_t row_bytes;
+  int64_t at, n, room;  // positions [at, at + n) of each member; room for so many
+  char *out, *in;       // a member's part has room * row_bytes
+} Exchange;
+
+// Bytes of staging for one position of each of n members.
+static int64_t position_bytes(const PmColl *c, int64_t n) {
+  return n * ((int64_t)sizeof(int32_t) + 2 * c->rows->width * pm_kdtype_bytes((PmKDtype)c->dtype));
+}
+
+static Exchange begin_rows(Remote *r, const Family *f, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  for (int32_t i = 0; i < f->n; i++) r->row_parts[i] = pm_row_part(r->p, c, f->ranks[i]);
+  int64_t room = r->options.staging_bytes / position_bytes(c, f->n);
+  Exchange x = {.call = call, .row_bytes = r->row_parts[f->me].row_bytes, .room = room > 0 ? room : 1};
+  x.out = r->staging + f->n * x.room * (int64_t)sizeof(int32_t);
+  x.in = x.out + f->n * x.room * x.row_bytes;
+  return x;
+}
+
+static int32_t *indices_of(const Remote *r, const Exchange *x, int32_t i) {
+  return (int32_t *)(void *)r->staging + i * x->room;
+}
+
+static PmStatus *tell_indices(Remote *r, const Family *f, Exchange *x) {
+  int64_t left = x->call->coll->count - x->at;
+  x->n = left < x->room ? left : x->room;
+  int64_t bytes = x->n * (int64_t)sizeof(int32_t);
+  const char *mine = (const char *)(x->call->idx + x->at);
+  for (int32_t i = 0; i < f->n; i++) r->moves[i] = (Move){mine, (char *)indices_of(r, x, i), bytes, bytes};
+  if (bytes > 0) memcpy(indices_of(r, x, f->me), mine, (size_t)bytes);
+  return exchange(r, f, x->call);
+}
+
+// Packs those rows of `from` that these indices name in the part; `packed`: `from` has a row for each position instead
+// of the part's. Returns the bytes.
+static int64_t pack_rows(const Exchange *x, const PmRowPart *part, const int32_t *idx, const char *from, bool packed,
+                         char *to) {
+  int64_t bytes = 0;
+  for (int64_t k = 0; k < x->n; k++) {
+    int64_t at = pm_row_at(part, idx[k]);
+    if (at < 0) continue;
+    if (to) memcpy(to + bytes, from + (packed ? k * x->row_bytes : at), (size_t)x->row_bytes);
+    bytes += x->row_bytes;
+  }
+  return bytes;
+}
+
+static PmStatus *gather_rows(Remote *r, const Family *f, const PmCommCall *call) {
+  Exchange x = begin_rows(r, f, call);
+  memset(call->dst, 0, (size_t)(call->coll->count * x.row_bytes));
+  do {
+    PM_TRY(tell_indices(r, f, &x));
+    const int32_t *mine = indices_of(r, &x, f->me);
+    for (int32_t i = 0; i < f->n; i++) {
+      char *out = x.out + i * x.room * x.row_bytes, *in = x.in + i * x.room * x.row_bytes;
+      int64_t n_out =
+          pack_rows(&x, &r->row_parts[f->me], indices_of(r, &x, i), call->src, false, i == f->me ? in : out);
+      r->moves[i] = (Move){out, in, n_out, pack_rows(&x, &r->row_parts[i], mine, NULL, false, NULL)};
+    }
+    PM_TRY(exchange(r, f, call));
+    for (int32_t i = 0; i < f->n; i++) {
+      const char *in = x.in + i * x.room * x.row_bytes;
+      for (int64_t k = 0; k < x.n; k++) {
+        if (pm_row_at(&r->row_parts[i], mine[k]) < 0) continue;
+        memcpy(call->dst + (x.at + k) * x.row_bytes, in, (size_t)x.row_bytes);
+        in += x.row_bytes;
+      }
+    }
+    x.at += x.n;
+  } while (x.at < call->coll->count);
+  return NULL;
+}
+
+static PmStatus *scatter_rows(Remote *r, const Family *f, const PmCommCall *call) {
+  Exchange x = begin_rows(r, f, call);
+  const PmRowPart *own = &r->row_parts[f->me];
+  memset(call->dst, 0, (size_t)own->bytes);
+  memset(r->row_from, 0, (size_t)(own->local[0] * own->local[1]) * sizeof *r->row_from);
+  do {
+    PM_TRY(tell_indices(r, f, &x));
+    const int32_t *mine = indices_of(r, &x, f->me);
+    const char *src = call->src + x.at * x.row_bytes;
+    for (int32_t i = 0; i < f->n; i++) {
+      char *out = x.out + i * x.room * x.row_bytes, *in = x.in + i * x.room * x.row_bytes;
+      int64_t n_out = pack_rows(&x, &r->row_parts[i], mine, src, true, i == f->me ? in : out);
+      r->moves[i] = (Move){out, in, n_out, pack_rows(&x, own, indices_of(r, &x, i), NULL, true, NULL)};
+    }
+    PM_TRY(exchange(r, f, call));
+    for (int32_t i = 0; i < f->n; i++) {
+      const char *in = x.in + i * x.room * x.row_bytes;
+      for (int64_t k = 0; k < x.n; k++) {
+        int64_t at = pm_row_at(own, indices_of(r, &x, i)[k]);
+        if (at < 0) continue;
+        // Of several the last member's counts, though another's later positions come after it.
+        int32_t *from = &r->row_from[at / x.row_bytes];
+        if (*from <= i) {
+          memcpy(call->dst + at, in, (size_t)x.row_bytes);
+          *from = i;
+        }
+        in += x.row_bytes;
+      }
+    }
+    x.at += x.n;
+  } while (x.at < call->coll->count);
+  return NULL;
+}
+
+static CollFn *const coll_fns[] = {
+#define COLL(NAME, name, fn) [PM_COLL_##NAME] = fn,
+#include "runtime/colls.def"
 };
 
 static Family *find_family(const Remote *r, const PmColl *c) {
@@ -436,7 +569,7 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   const Family *f = find_family(r, c);
   PM_ASSERT(f, "a collective that the program does not have");
   if (r->failed) return failure(r);
-  if (f->n == 1) {
+  if (f->n == 1 && !c->rows) {
     if (call->src != call->dst) memcpy(call->dst, call->src, (size_t)(c->count * pm_kdtype_bytes((PmKDtype)c->dtype)));
     return NULL;
   }
@@ -457,6 +590,12 @@ static const PmCommVtbl vtbl = {.name = "remote", .run = run, .abandon = abandon
 
 static void add_family(void *context, const PmColl *c) {
   Remote *r = context;
+  if (c->rows) {
+    PmRowPart part = pm_row_part(r->p, c, r->base.rank);
+    int64_t rows = part.local[0] * part.local[1], need = position_bytes(c, pm_comm_group_size(r->p, c));
+    if (rows > r->most_rows) r->most_rows = rows;
+    if (need > r->least_staging) r->least_staging = need;
+  }
   if (find_family(r, c)) return;
   r->families = pm_grow(&r->arena, r->families, r->n_families, &r->cap_families, sizeof *r->families);
   Family *f = &r->families[r->n_families++];
@@ -490,11 +629,13 @@ PmStatus *pm_comm_remote_create(const PmProgram *p, PmTransport *t, const PmComm
   r->parts = PM_NEW_N(&r->arena, const char *, t->size);
   if (r->options.staging_bytes <= 0) r->options.staging_bytes = PM_COMM_STAGING_BYTES;
   pm_comm_each_coll(p, add_family, r);
-  int64_t staging = r->options.staging_bytes;
+  int64_t staging = r->options.staging_bytes > r->least_staging ? r->options.staging_bytes : r->least_staging;
   for (int32_t f = 0; f < r->n_families; f++) {
     int64_t need = staging_part(r, &r->families[f]) * r->families[f].n;
     if (need > staging) staging = need;
   }
+  r->row_parts = PM_NEW_N(&r->arena, PmRowPart, t->size);
+  r->row_from = PM_NEW_N(&r->arena, int32_t, r->most_rows);
   r->staging = pm_arena_alloc(&r->arena, (size_t)staging);
   *out = &r->base;
   return NULL;

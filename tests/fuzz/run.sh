@@ -21,7 +21,7 @@ for name in "$@"; do
     plan) take "$work/seeds" "$source"/tests/*/*.pplan ;;
     json) take "$work/seeds" "$source"/tests/import/configs/*.json ;;
     lsp) take "$work/seeds" "$source"/tests/lsp/sessions/*.in ;;
-    pir | prun) PMODEL="$build/bin/pmodel" bash "$source/tests/fuzz/make_corpus.sh" "$source/examples" "$work/seeds" ;;
+    pir | prun | tcp) PMODEL="$build/bin/pmodel" bash "$source/tests/fuzz/make_corpus.sh" "$source/examples" "$work/seeds" ;;
   esac
   if [ -d "$source/tests/fuzz/corpus/$name" ]; then take "$work/seeds" "$source/tests/fuzz/corpus/$name"/*; fi
   (cd "$work" && exec nice -n 19 "$build/bin/fuzzer_$name" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout="${PM_FUZZ_TIMEOUT:-10}" \

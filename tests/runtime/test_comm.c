@@ -1,5 +1,5 @@
 // The conformance suite of communicators: every kind, dtype and group, odd sizes, and ranks that never come. Alone it
-// runs over threads; as `mpirun -np 8 runtime_comm mpi` over processes.
+// runs over threads; as `mpirun -np 8 runtime_comm mpi` or `with_tcp.sh 8 runtime_comm tcp` over processes.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +224,103 @@ static void many_pieces(void **state) {
   memory_free(&memory);
 }
 
+// ---- rows ----------------------------------------------------------------------------------------------------------
+enum { ROW_COUNT = 37, ROW_WIDTH = 3, ROW_MAJOR = 8, ROW_MINOR = 6 };
+
+static int32_t row_index(int64_t rank, int64_t k) {
+  return (int32_t)((rank * 7919 + k * 104729 + k * k) % (ROW_MAJOR * ROW_MINOR + 6)) - 3;
+}
+
+// The place of a row in the rank's part of the table, by the definition; -1 when it is not there.
+static int64_t row_place(const World *w, const PmColl *c, int64_t rank, int32_t index) {
+  if (index < 0 || index >= ROW_MAJOR * ROW_MINOR) return -1;
+  int64_t at[2] = {index / ROW_MINOR, index % ROW_MINOR}, place = 0;
+  for (int i = 0; i < 2; i++) {
+    const PmRowDim *d = &c->rows->dims[i];
+    int64_t here = at[i] - (d->local < d->size ? pm_program_coord(w->p, rank, i) * d->local : 0);
+    if (here < 0 || here >= d->local) return -1;
+    place = place * d->local + here;
+  }
+  return place;
+}
+
+static void put_row(char *to, int64_t place, int64_t rank, int64_t from) {
+  for (int64_t e = 0; e < ROW_WIDTH; e++) {
+    put(PM_K_F32, to, place * ROW_WIDTH + e, value_at(rank, from * ROW_WIDTH + e));
+  }
+}
+
+// Returns the elements of the result.
+static int64_t expect_rows(const World *w, const PmColl *c, int64_t rank, char *want) {
+  int64_t members[MAX_RANKS] = {0};
+  int32_t me = 0, n = members_of(w->p, c, rank, members, &me);
+  bool gathers = c->kind == PM_COLL_GATHER_ROWS;
+  memset(want, 0, MAX_COUNT);
+  for (int32_t m = 0; m < n; m++) {
+    for (int64_t k = 0; k < ROW_COUNT; k++) {
+      int64_t holder = gathers ? members[m] : rank, asker = gathers ? rank : members[m];
+      int64_t place = row_place(w, c, holder, row_index(asker, k));
+      if (place < 0) continue;
+      if (gathers) put_row(want, k, holder, place);
+      if (!gathers) put_row(want, place, asker, k);
+    }
+  }
+  return (gathers ? ROW_COUNT : c->rows->dims[0].local * c->rows->dims[1].local) * ROW_WIDTH;
+}
+
+static void check_rows(PmTransport *t, PmCollKind kind, uint32_t mesh, int64_t staging, const Memory *memory) {
+  World w;
+  int32_t idx[MAX_RANKS][ROW_COUNT];
+  char *want = malloc(MAX_COUNT);
+  world_init(&w, t, 4, 2, 0);
+  w.options.staging_bytes = staging;
+  memcpy(w.src, memory->src, sizeof w.src);
+  memcpy(w.dst, memory->dst, sizeof w.dst);
+  PmColl *c = world_add_coll(&w, kind, PM_K_F32, 0, ROW_COUNT, mesh);
+  c->rows = PM_NEW(&w.arena, PmRows);
+  *c->rows = (PmRows){.width = ROW_WIDTH, .n_dims = 2};
+  c->rows->dims[0] = (PmRowDim){.size = ROW_MAJOR, .local = ROW_MAJOR};
+  c->rows->dims[1] = (PmRowDim){.size = ROW_MINOR, .local = ROW_MINOR};
+  for (int i = 0; i < 2; i++) {
+    PmRowDim *d = &c->rows->dims[i];
+    if (!(mesh >> i & 1)) continue;
+    d->local = d->size / w.p->mesh_size[i];
+    d->first.stride[i] = d->local;
+  }
+  for (int64_t r = 0; r < MAX_RANKS; r++) {
+    for (int64_t k = 0; k < ROW_COUNT; k++) idx[r][k] = row_index(r, k);
+    for (int64_t i = 0; i < 1000; i++) put(PM_K_F32, w.src[r], i, value_at(r, i));
+    memset(w.dst[r], 0xff, MAX_COUNT);
+    w.idx[r] = idx[r];
+  }
+  world_open(&w);
+  world_run(&w, run_all_steps);
+  for (int64_t r = 0; r < MAX_RANKS; r++) {
+    if (!world_has(&w, r)) continue;
+    if (w.statuses[r]) fail_msg("rank %d: %s", (int)r, pm_status_message(w.statuses[r]));
+    int64_t n = expect_rows(&w, c, r, want);
+    assert_memory_equal(w.dst[r], want, (size_t)n * sizeof(float));
+    assert_int_equal((unsigned char)w.dst[r][(size_t)n * sizeof(float)], 0xff);
+  }
+  world_deinit(&w);
+  free(want);
+}
+
+// Indices that several positions share, and some that name no row; all positions at once, some at a time, and less room
+// than one takes.
+static void rows_of_tables(void **state) {
+  static const int64_t stagings[] = {1 << 18, 1000, 1};
+  Memory memory;
+  memory_new(&memory);
+  for (uint32_t mesh = 0; mesh < 4; mesh++) {
+    for (int i = 0; i < 3; i++) {
+      check_rows(*state, PM_COLL_GATHER_ROWS, mesh, stagings[i], &memory);
+      check_rows(*state, PM_COLL_SCATTER_ROWS, mesh, stagings[i], &memory);
+    }
+  }
+  memory_free(&memory);
+}
+
 // Of nothing: a collective is a meeting.
 static void no_elements(void **state) {
   static const int64_t sizes[] = {4, 2, 0};
@@ -393,6 +490,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_prestate(groups_partition_the_mesh, t),
       cmocka_unit_test_prestate(many_pieces, t),
       cmocka_unit_test_prestate(no_elements, t),
+      cmocka_unit_test_prestate(rows_of_tables, t),
       cmocka_unit_test_prestate(concurrent_groups, t),
       cmocka_unit_test_prestate(a_rank_that_never_comes, t),
       cmocka_unit_test_prestate(a_rank_that_fails, t),

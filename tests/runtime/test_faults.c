@@ -1,5 +1,6 @@
 // Faults at every collective of a run: a rank that fails, one that is never heard of again, one that hangs in a kernel.
-// Alone it runs over threads; as `mpirun -np 4 runtime_faults mpi` over processes.
+// Alone it runs over threads; as `mpirun -np 4 runtime_faults mpi` or `with_tcp.sh 4 runtime_faults tcp` over
+// processes.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -165,7 +166,7 @@ static void hang_before_a_collective(void) { run_hanging(true); }
 static void hang_behind_the_last(void) { run_hanging(false); }
 
 static void a_rank_that_hangs_ends_the_process(void **state) {
-  if (*state) skip();  // there other processes end it: tests/tools/mpi.sh
+  if (*state) skip();  // there other processes end it: tests/tools/mpi.sh, tcp.sh
   char text[1024];
   assert_int_equal(child_exit_code(hang_before_a_collective, text, sizeof text), PM_ERR_DEADLINE);
   assert_non_null(strstr(text, " at step 1 in all_reduce (fixture.pmodel:3:5)"));

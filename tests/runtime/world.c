@@ -9,13 +9,33 @@
 #include "harness.h"
 #include "runtime/comm/mpi_open.h"
 #include "runtime/comm/remote.h"
+#include "runtime/comm/tcp.h"
 
 #define MEET_S 120.0
 #define SKIPPED 77
 #define STAGING_BYTES (1 << 18)
 
+static int64_t variable(const char *name) {
+  const char *text = getenv(name);
+  return text ? strtoll(text, NULL, 10) : -1;
+}
+
+static PmTransport *tcp_transport(void) {
+  PmTcpOptions o = {.host = getenv("MASTER_ADDR"),
+                    .port = (int32_t)variable("MASTER_PORT"),
+                    .rank = variable("RANK"),
+                    .size = variable("WORLD_SIZE"),
+                    .deadline_s = MEET_S};
+  PmTransport *t;
+  PmStatus *st = pm_tcp_open(&o, &t);
+  if (!st) return t;
+  pm_status_print(st, stderr);
+  exit(1);
+}
+
 PmTransport *world_transport(int argc, char **argv) {
   PmTransport *t = NULL;
+  if (argc > 1 && strcmp(argv[1], "tcp") == 0) return tcp_transport();
   if (argc < 2 || strcmp(argv[1], "mpi") != 0) return NULL;
   PmStatus *st = pm_mpi_open(NULL, &t);
   if (!st) return t;
@@ -102,6 +122,7 @@ PmColl *world_add_coll(World *w, PmCollKind kind, PmKDtype dtype, int reduce, in
 PmStatus *world_run_step(World *w, int64_t rank, int32_t step, char *src, char *dst) {
   const PmStep *s = &w->p->entries[PM_ENTRY_STEP].steps[step];
   PmCommCall call = {.coll = s->u.coll, .src = src, .dst = dst, .op = s->op, .loc = &w->p->locs[0], .step = 41};
+  if (s->u.coll->rows) call.idx = w->idx[rank];
   return w->comms[rank]->vtbl->run(w->comms[rank], &call);
 }
 

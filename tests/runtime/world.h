@@ -1,5 +1,5 @@
-// Communicators of one kind for tests: the ranks of a program as threads of this process, or as the processes that
-// mpirun started. A test is written once, for both.
+// Communicators of one kind for tests: the ranks of a program as threads of this process, or as processes that mpirun
+// or with_tcp.sh started. A test is written once, for all.
 #ifndef PM_TESTS_RUNTIME_WORLD_H
 #define PM_TESTS_RUNTIME_WORLD_H
 
@@ -19,12 +19,13 @@ typedef struct World {
   void (*body)(struct World *w, int64_t rank);
   PmStatus *statuses[MAX_RANKS];
   char *src[MAX_RANKS], *dst[MAX_RANKS];
+  const int32_t *idx[MAX_RANKS];  // of collectives that have rows
   void *context;
   _Atomic int32_t n_warnings, n_failures;
 } World;
 
-// Processes when the argument is `mpi`, else threads. Exits with 77, which ctest reports as skipped, and says why, when
-// there is no MPI.
+// Processes when the argument is `mpi` or `tcp`, else threads. Exits with 77, which ctest reports as skipped, and says
+// why, when there is no MPI.
 PmTransport *world_transport(int argc, char **argv);
 void world_transport_close(PmTransport *t);
 
