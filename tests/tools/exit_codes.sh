@@ -37,9 +37,31 @@ expect 3 compile "$mlp" -o nosuch/x.prun
 says err 'cannot write'
 expect 3 train "$mlp" --steps 2 --data nosuch.bin
 says err 'nosuch.bin'
+mkfifo pipe.bin
+expect 3 train "$mlp" --steps 2 --data pipe.bin
+says err 'pipe.bin is not a file'
 expect 3 check "$mlp" --plan nosuch.pplan
 says err 'cannot open nosuch.pplan'
 if grep -q E0401 err; then complain "a missing plan is no error of the program: $(cat err)"; fi
+
+# 5: numbers that overflow in the reference too say nothing about the plan
+cat >overflow.pmodel <<'END'
+pmodel 1
+import "std"
+axis batch = 4, seq = 2, vocab = 16, embed = 6
+model m {
+  input tokens[batch, seq] in vocab
+  param table[vocab, embed] ~ normal(1)
+  x = exp(exp(1000 + table[vocab = tokens]))
+  minimize mean[batch, seq, embed](x)
+}
+train {
+  optimizer = sgd()
+  lr = 0.1
+}
+END
+expect 5 verify overflow.pmodel --steps 1
+says err '`loss` is not finite at step 1, in the reference either'
 
 # 1: the input is wrong; the diagnostic stands on stderr once, and nothing on stdout
 cat >bad.pmodel <<'END'
