@@ -50,7 +50,9 @@ static PmVarId step_var(const PmModule *m) {
 // One element in sixteen of an index input is -1, which is legal and means none.
 static double make_input(const PmModule *m, const PmType *type, uint64_t key, int64_t step, int64_t i) {
   uint32_t word = pm_random_u32(key, (uint64_t)step, (uint64_t)i);
-  if (pm_dtype_is_float((PmDtype)type->dtype)) return (double)pm_random_normal(key, (uint64_t)step, (uint64_t)i);
+  if (pm_dtype_is_float((PmDtype)type->dtype)) {
+    return pm_reference_round((PmDtype)type->dtype, (double)pm_random_normal(key, (uint64_t)step, (uint64_t)i));
+  }
   if (type->dtype == PM_BOOL) return word & 1;
   if (type->index_of == PM_NONE) return word % 64;
   if (word % 16 == 0) return -1;
@@ -385,7 +387,7 @@ static PmStatus *verdict(const Verify *v, PmVerdict *out) {
     return PM_STATUS(
         PM_ERR_VERIFY,
         "`%s` is not finite at step %" PRId64
-        ", in the reference either: the model overflows on any plan, "
+        ", in the reference either: the model is so on any plan, "
         "and its numbers cannot be compared. Smaller initial values or a lower rate help, or fewer `--steps`",
         both->path, both->step);
   }
