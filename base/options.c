@@ -155,6 +155,7 @@ static PmStatus *set_int(const OptRow *row, const char *value, PmOptInt *field) 
   if (row->type == TYPE_Count && v < 1) {
     return PM_STATUS(PM_ERR_USAGE, "`%s` needs a number above 0, not `%s`", row->flag, value);
   }
+  if (v < 0) return PM_STATUS(PM_ERR_USAGE, "`%s` needs a number that is not below 0, not `%s`", row->flag, value);
   *field = v;
   return NULL;
 }

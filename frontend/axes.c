@@ -166,13 +166,18 @@ PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc) 
 
 bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t) {
   bool ok = true;
+  const int32_t given = t->rank;  // axes of the repeats around
   for (int32_t i = 0; i < names->n; i++) {
     PmAxisId axis = pm_lw_axis_name(lw, names->items[i]);
     if (axis != PM_NONE) axis = pm_lw_rows(lw, axis, PM_ROWS_ANY, NULL, names->items[i].span, NULL);
     if (axis == PM_NONE) {
       ok = false;
     } else if (pm_type_find(t, axis) != PM_NONE) {
-      pm_lw_error(lw, PM_E_AXIS_TWICE, names->items[i].span, "axis `%s` stands twice", names->items[i].text);
+      const char *name = names->items[i].text;
+      bool said = pm_lw_error(lw, PM_E_AXIS_TWICE, names->items[i].span, "axis `%s` stands twice", name);
+      if (said && pm_type_find(t, axis) < given) {
+        pm_diag_note(lw->diags, "what is declared inside `repeat %s` has that axis as its first already", name);
+      }
       ok = false;
     } else if (t->rank >= PM_MAX_RANK) {
       pm_lw_error(lw, PM_E_LIMIT, names->items[i].span, "a tensor has at most %d axes", PM_MAX_RANK);

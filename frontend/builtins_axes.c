@@ -296,7 +296,9 @@ static PmVal index_by(PmLower *lw, const PmExpr *e, PmVal v, PmAxisId axis, cons
   for (int32_t k = 0; k < i.rank; k++) {
     PmAxisId own = i.dims[k].axis;
     if (own == axis) {
-      pm_lw_error(lw, PM_E_AXIS_TWICE, a->value->span, "the index itself has axis `%s`", name);
+      if (pm_lw_error(lw, PM_E_AXIS_TWICE, a->value->span, "the index itself has axis `%s`", name)) {
+        pm_diag_help(lw->diags, "give the index another axis, and `rename` that one afterwards");
+      }
       return PM_ERROR_VAL;
     }
     rank += pm_type_find(&t, own) == PM_NONE;

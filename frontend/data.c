@@ -11,16 +11,17 @@ typedef struct Data {
   int32_t cap_files, cap_feeds;
 } Data;
 
-// Whether some model of the file declares the input, which then has an error of its own.
-static bool is_declared(const PmLower *lw, const char *name) {
+// Where a model of the file declares the input; else a place of no file.
+static PmSpan declared_at(const PmLower *lw, const char *name) {
   for (int32_t i = 0; i < lw->main->text.items.n; i++) {
     const PmItem *it = &lw->main->text.items.items[i];
     for (int32_t k = 0; it->kind == PM_IT_MODEL && k < it->body.n; k++) {
       const PmStmt *s = &it->body.items[k];
-      if (s->kind == PM_ST_INPUT && s->decls.items[0].name.text == name) return true;
+      const PmName *input = &s->decls.items[0].name;
+      if (s->kind == PM_ST_INPUT && input->text == name) return input->span;
     }
   }
-  return false;
+  return PM_NO_SPAN;
 }
 
 // The input that `x = NAME` feeds; PM_NONE after an error.
@@ -34,7 +35,7 @@ static PmVarId input(const Data *s, const PmExpr *e) {
     if (lw->m->vars[v].path == name) return v;
     names[n++] = lw->m->vars[v].path;
   }
-  if (is_declared(lw, name)) return PM_NONE;
+  if (declared_at(lw, name).file >= 0) return PM_NONE;  // it has an error of its own
   if (pm_lw_error(lw, PM_E_TRAIN, e->span, "the model has no input %s", pm_lw_text(lw, e->span))) {
     pm_lw_suggest(lw, name, names, n);
   }
@@ -214,6 +215,32 @@ static void npy(Data *s, const PmExpr *e) {
   }
 }
 
+// ---- every input ----------------------------------------------------------------------------------------------------
+static bool is_fed(const PmData *d, PmVarId v) {
+  for (int32_t i = 0; i < d->n_feeds; i++) {
+    if (d->feeds[i].var == v) return true;
+  }
+  return d->x == v || d->y == v;
+}
+
+// An input that no file feeds would be zero in every step.
+static void check_all_fed(const Data *s, PmSpan span) {
+  PmLower *lw = s->lw;
+  for (PmVarId v = 0; v < lw->m->n_vars; v++) {
+    const char *path = lw->m->vars[v].path;
+    if (lw->m->vars[v].role != PM_ROLE_INPUT || is_fed(s->d, v)) continue;
+    if (!pm_lw_error(lw, PM_E_TRAIN, span, "`data` feeds every input but `%s`", path)) return;
+    PmSpan at = declared_at(lw, path);
+    if (at.file >= 0) pm_diag_label(lw->diags, at, "declared here");
+    if (strcmp(s->kind, "npy") == 0) {
+      pm_diag_help(lw->diags, "write `npy(..., \"FILE.npy\", %s=%s)`", path, path);
+    } else {
+      pm_diag_help(lw->diags, "`tokens` feeds `x`, and `y` with the same shifted by one; `npy` feeds any inputs");
+    }
+    return;
+  }
+}
+
 // ---- the setting ---------------------------------------------------------------------------------------------------
 static void replace_files(Data *s, PmSpan span) {
   PmLower *lw = s->lw;
@@ -231,6 +258,7 @@ static void replace_files(Data *s, PmSpan span) {
 void pm_lw_data_setting(PmLower *lw, const PmExpr *e) {
   static const char *const kinds[] = {"npy", "tokens"};
   Data s = {.lw = lw, .d = &lw->m->data};
+  int32_t errors = pm_diags_errors(lw->diags);
   s.kind = e && e->kind == PM_X_CALL && e->a->kind == PM_X_NAME ? e->a->name : "";
   if (strcmp(s.kind, "tokens") == 0) {
     tokens(&s, e);
@@ -240,5 +268,6 @@ void pm_lw_data_setting(PmLower *lw, const PmExpr *e) {
                               "`data` is `tokens(FILES, format=\"bytes\", x=INPUT)` or `npy(FILES, x=INPUT)`")) {
     pm_lw_suggest(lw, s.kind, kinds, 2);
   }
+  if (e && pm_diags_errors(lw->diags) == errors) check_all_fed(&s, e->span);
   replace_files(&s, e ? e->span : PM_NO_SPAN);
 }

@@ -128,6 +128,21 @@ static bool may_count(const PmMicroFn *f, int32_t at, PmPart got) {
   return true;
 }
 
+// What a node of counts is once their sums are made before the first micro-batch: `n + 1` is no sum of anything over
+// micro-batches, but the same in all.
+static PmPart of_counts(const PmMicro *mi, PmMicroFn *f, int32_t at, uint8_t *part) {
+  const PmNode *n = &f->f.nodes[at];
+  for (int32_t i = 0; i < n->n_in; i++) {
+    if (n->n_in > 64 || !(f->counted[n->in[i]] || f->again[n->in[i]])) return PM_PART_SUM;
+  }
+  for (int32_t i = 0; i < n->n_in; i++) {
+    if (part[i] != PM_PART_SUM) continue;
+    f->early_in[at] |= UINT64_C(1) << i;
+    part[i] = PM_PART_SAME;
+  }
+  return combine(mi, f, n, part);
+}
+
 static void class_node(PmMicro *mi, PmMicroFn *f, int32_t at) {
   const PmNode *n = &f->f.nodes[at];
   uint8_t *part = PM_NEW_N(mi->lw->arena, uint8_t, n->n_in + 1);
@@ -142,6 +157,7 @@ static void class_node(PmMicro *mi, PmMicroFn *f, int32_t at) {
   }
   if (f->early_in[at]) got = combine(mi, f, n, part);
   bool counted = may_count(f, at, got);
+  if (got == PM_PART_SUM && !counted) got = of_counts(mi, f, at, part);
   for (int32_t i = 0; i < n->n_in; i++) {
     again = again && (f->again[n->in[i]] || (i < 64 && (f->early_in[at] >> i & 1)));
   }

@@ -218,8 +218,11 @@ static void override_mesh(PmPlan *p) {
   for (int32_t i = 0; i < text.defs.n; i++) {
     const PmDef *d = &text.defs.items[i];
     p->mesh_span = d->name.span;
-    int32_t at = pm_plan_mesh(p, d->name.text);
-    if (!own) {
+    int32_t at = pm_plan_mesh(p, d->name.text), before = 0;
+    while (before < i && text.defs.items[before].name.text != d->name.text) before++;
+    if (own && before < i) {
+      pm_lw_error(lw, PM_E_REDEFINED, d->name.span, "mesh axis `%s` stands twice", d->name.text);
+    } else if (!own) {
       add_mesh_axis(p, d);
     } else if (at == PM_NONE) {
       no_mesh_axis(p, d->name);

@@ -97,7 +97,9 @@ PmStatus *pm_differentiate_fn(PmModule *m, PmArena *scratch, PmFnId fn, const bo
 
 static PmStatus *differentiate_model(PmModule *m, PmArena *scratch, const PmGradPair **out) {
   if (m->model == PM_NONE || m->schedule == PM_NONE) {
-    return PM_STATUS(PM_ERR_INPUT, "the module has no model and schedule to train");
+    return PM_STATUS(PM_ERR_INPUT, "there is nothing to train: %s",
+                     m->model == PM_NONE ? "the module has no model"
+                                         : "the model has no `train` block, which gives `optimizer` and `lr`");
   }
   const PmFn *f = pm_fn(m, m->model);
   if (!f->param_bind || f->n_results < 1) {

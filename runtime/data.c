@@ -152,7 +152,8 @@ static PmStatus *measure_npy(const PmData *d, const Feed *feed, File *f, int64_t
 static PmStatus *open_file(PmData *d, Feed *feed, const char *path) {
   d->files = pm_grow(&d->arena, d->files, d->n_files, &d->cap_files, sizeof *d->files);
   File *f = &d->files[d->n_files];
-  *f = (File){.path = pm_arena_strdup(&d->arena, path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
+  // Without waiting for the other end of a pipe, which is refused below.
+  *f = (File){.path = pm_arena_strdup(&d->arena, path), .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (f->fd < 0) return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot open %s: %s", path, strerror(errno));
   d->n_files++;
   feed->n++;

@@ -95,11 +95,24 @@ static PmStatus *unknown_view(const char *name) {
   return st;
 }
 
+// An option of one view is nothing to another.
+static PmStatus *check_options(const PmTool *t, const char *view) {
+  const PmOptions *o = &t->opt;
+  const char *graph = o->residuals ? "--residuals" : o->split_backward ? "--split-backward" : NULL;
+  if (graph && strcmp(view, "graph") != 0) return PM_STATUS(PM_ERR_USAGE, "`%s` is for `pmodel show graph`", graph);
+  if (o->value && strcmp(view, "sharding") != 0) {
+    return PM_STATUS(PM_ERR_USAGE, "`--value` is for `pmodel show sharding`");
+  }
+  if (!o->residuals || !o->split_backward) return NULL;
+  return PM_STATUS(PM_ERR_USAGE, "`--residuals` and `--split-backward` are two views: leave one out");
+}
+
 PmStatus *pm_cmd_show(PmTool *t) {
   const char *name = t->opt.n_args > 0 ? t->opt.args[0] : NULL;
   for (int32_t i = 0; name && i < N_VIEWS; i++) {
     if (strcmp(views[i].name, name) != 0) continue;
     const char *path;
+    PM_TRY(check_options(t, name));
     PM_TRY(pm_tool_file(t, 1, &path));
     return views[i].run(t, path);
   }

@@ -338,7 +338,6 @@ static PmStatus *count(Train *tr) {
 }
 
 static PmStatus *check_options(const PmTool *t, const PmProgram *p) {
-  if (t->opt.sample < 0) return PM_STATUS(PM_ERR_USAGE, "`--sample` needs a positive number");
   if (!p->entries[PM_ENTRY_STEP].present) return PM_STATUS(PM_ERR_INPUT, "the program has no training step");
   PM_TRY(pm_tool_check_ranks(t, p));
   return t->opt.sample > 0 ? pm_sample_check(p) : NULL;

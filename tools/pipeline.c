@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,11 +89,15 @@ PmStatus *pm_tool_write(const char *path, const void *data, size_t len) {
     return NULL;
   }
   struct stat info;
+  bool there = stat(path, &info) == 0;
   // A device or a pipe is written to, never replaced.
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return write_through(path, data, len);
+  if (there && !S_ISREG(info.st_mode)) return write_through(path, data, len);
+  // What a link points to is replaced, not the link.
+  char *target = there ? realpath(path, NULL) : NULL;
+  const char *to = target ? target : path;
   PmBuf temp;
   pm_buf_init(&temp);
-  pm_buf_printf(&temp, "%s.%ld.tmp", path, (long)getpid());
+  pm_buf_printf(&temp, "%s.%ld.tmp", to, (long)getpid());
   PmStatus *st = NULL;
   FILE *f = fopen(pm_buf_str(&temp), "wb");
   if (!f) {
@@ -100,12 +105,14 @@ PmStatus *pm_tool_write(const char *path, const void *data, size_t len) {
     goto done;
   }
   bool ok = fwrite(data, 1, len, f) == len;
+  if (there && fchmod(fileno(f), info.st_mode & 07777) != 0) ok = false;
   if (fclose(f) != 0) ok = false;
-  if (!ok || rename(pm_buf_str(&temp), path) != 0) {
+  if (!ok || rename(pm_buf_str(&temp), to) != 0) {
     st = PM_STATUS(PM_ERR_ENVIRONMENT, "cannot write `%s`: %s", path, strerror(errno));
     remove(pm_buf_str(&temp));
   }
 done:
+  free(target);
   pm_buf_deinit(&temp);
   return st;
 }

@@ -52,7 +52,6 @@ static PmStatus *open_all(PmTool *t, bool poison, PmRun *r) {
   if (t->opt.threads < 0 || t->opt.threads > 4096) {
     return PM_STATUS(PM_ERR_USAGE, "`--threads` is the number of threads a rank: 0 (as the machine has) to 4096");
   }
-  if (t->opt.deadline < 0) return PM_STATUS(PM_ERR_USAGE, "`--deadline` is a number of seconds, 1 or more");
   PM_TRY(pm_launch_agree(t, p));
   PmSessionOptions options = {.device = t->opt.target,
                               .threads = (int32_t)t->opt.threads,

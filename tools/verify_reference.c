@@ -50,7 +50,9 @@ static PmVarId step_var(const PmModule *m) {
 // One element in sixteen of an index input is -1, which is legal and means none.
 static double make_input(const PmModule *m, const PmType *type, uint64_t key, int64_t step, int64_t i) {
   uint32_t word = pm_random_u32(key, (uint64_t)step, (uint64_t)i);
-  if (pm_dtype_is_float((PmDtype)type->dtype)) return (double)pm_random_normal(key, (uint64_t)step, (uint64_t)i);
+  if (pm_dtype_is_float((PmDtype)type->dtype)) {
+    return pm_reference_round((PmDtype)type->dtype, (double)pm_random_normal(key, (uint64_t)step, (uint64_t)i));
+  }
   if (type->dtype == PM_BOOL) return word & 1;
   if (type->index_of == PM_NONE) return word % 64;
   if (word % 16 == 0) return -1;
@@ -263,6 +265,18 @@ static PmStatus *run_alike(Verify *v) {
   return NULL;
 }
 
+// The first number that is finite on neither side, if all that fail are such: nothing is known about the plan then.
+static const PmWorst *overflow(const PmCompare *c) {
+  const PmWorst *first = NULL;
+  for (int32_t k = 0; k < PM_CMP_COUNT; k++) {
+    const PmWorst *w = &c->worst[k];
+    if (w->error <= pm_compare_bound(c, (PmCompareKind)k)) continue;
+    if (isfinite(w->plan) || isfinite(w->reference)) return NULL;
+    if (!first) first = w;
+  }
+  return first;
+}
+
 static PmStatus *verify_step(Verify *v, int64_t step) {
   pm_arena_reset(&v->scratch);
   memset((void *)v->grads, 0, (size_t)v->ref.m->n_vars * sizeof *v->grads);
@@ -277,10 +291,10 @@ static PmStatus *verify_step(Verify *v, int64_t step) {
   if (step == 0) PM_TRY(compare_eval(v));
   v->steps = step + 1;
   v->failed = !pm_compare_ok(&v->cmp);
-  if (v->failed)
+  if (v->failed && !overflow(&v->cmp))
     return pm_bisect(v->t, v->frontend, v->frontend, v->ref.vars, step, pm_compare_bound(&v->cmp, PM_CMP_GRADIENT),
                      &v->suspect);
-  pm_reference_advance(&v->ref);
+  if (!v->failed) pm_reference_advance(&v->ref);
   return NULL;
 }
 
@@ -322,7 +336,7 @@ static void print_text(Verify *v) {
       "error = max |plan - reference| / max(max |reference|, floor); every step starts from the reference's parameters "
       "and states,\nand updates are compared from the plan's own gradients\n\n");
   pm_compare_print(&v->cmp, a, stdout);
-  if (v->failed) pm_suspect_print(&v->suspect, stdout);
+  if (v->failed && !overflow(&v->cmp)) pm_suspect_print(&v->suspect, stdout);
   printf("\nmemory of each rank: predicted %s bytes, highest byte touched %s: %s\n",
          pm_count_text(a, v->memory.arena_bytes), pm_count_text(a, v->memory.touched_bytes),
          memory_ok(v) ? "equal within the alignment" : "FAILED");
@@ -367,6 +381,15 @@ static PmStatus *verdict(const Verify *v, PmVerdict *out) {
   *out = (PmVerdict){.ok = !v->failed && memory_ok(v), .ranks = pm_program_ranks(v->p)};
   for (int32_t k = 0; k < PM_CMP_COUNT; k++) {
     if (v->cmp.worst[k].tensors > 0 && k != PM_CMP_INITIAL) out->worst = fmax(out->worst, v->cmp.worst[k].error);
+  }
+  const PmWorst *both = v->failed ? overflow(&v->cmp) : NULL;
+  if (both) {
+    return PM_STATUS(
+        PM_ERR_VERIFY,
+        "`%s` is not finite at step %" PRId64
+        ", in the reference either: the model is so on any plan, "
+        "and its numbers cannot be compared. Smaller initial values or a lower rate help, or fewer `--steps`",
+        both->path, both->step);
   }
   if (v->failed) return PM_STATUS(PM_ERR_VERIFY, "the plan's numbers are not the reference's");
   return out->ok ? NULL : PM_STATUS(PM_ERR_VERIFY, "the memory that was used is not what was predicted");

@@ -57,10 +57,10 @@ static void defaults_and_values(void **state) {
   assert_int_equal(options.seed, -1);
   assert_null(options.plan);
   assert_false(options.json || done);
-  accept(ARGV("train", "--steps=20", "--seed", "-3", "gpt.pmodel", "--set", "axis.layer=2", "--set=lr=1e-3", "--strict",
+  accept(ARGV("train", "--steps=20", "--seed", "3", "gpt.pmodel", "--set", "axis.layer=2", "--set=lr=1e-3", "--strict",
               "--mesh=data=2,tensor=2", "--target=null", "--out", "run1"));
   assert_int_equal(options.steps, 20);
-  assert_int_equal(options.seed, -3);
+  assert_int_equal(options.seed, 3);
   assert_int_equal(options.set.n, 2);
   assert_string_equal(options.set.items[0], "axis.layer=2");
   assert_string_equal(options.set.items[1], "lr=1e-3");
@@ -77,6 +77,7 @@ static void defaults_and_values(void **state) {
 
 static void usage_errors(void **state) {
   (void)state;
+  refuse(ARGV("train", "a.pmodel", "--seed=-3"), "`--seed` needs a number that is not below 0, not `-3`");
   refuse(ARGV("trian"), "unknown command `trian`: did you mean `train`?");
   refuse(ARGV("frobnicate"), "unknown command `frobnicate`: `pmodel --help` lists them");
   refuse(ARGV("train", "--stpes=3"), "unknown option `--stpes`: did you mean `--steps`?");

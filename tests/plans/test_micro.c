@@ -92,6 +92,33 @@ static const char routed[] =
     "  minimize mean[batch, seq](xent[vocab](dot[embed](x, head), targets))\n}\n"
     "train {\n  optimizer = momentum(beta=0.9)\n  lr = 0.1\n  seed = 6\n}\n";
 
+// What is made of inputs alone goes anywhere, though `n + 1` is no sum over micro-batches of anything.
+static const char counted[] =
+    "pmodel 1\nimport \"std\"\n"
+    "axis batch = 8, seq = 3, vocab = 6, embed = 4, layer = 2, two = 2\n"
+    "model m {\n"
+    "  input tokens[batch, seq] in vocab\n"
+    "  input targets[batch, seq] in vocab\n"
+    "  param table[vocab, embed], head[embed, vocab] ~ normal(0.5)\n"
+    "  state old ~ ones\n"
+    "  valid = f32(targets >= 0)\n"
+    "  n = sum[batch, seq](valid)\n"
+    "  k = sum[batch, seq](f32(tokens > 2))\n"
+    "  x = table[vocab = tokens]\n"
+    "  repeat layer {\n"
+    "    param w[embed] ~ ones\n"
+    "    rows = sum[batch](valid) + 1\n"
+    "    x += x * w / (1 + 0.1 * n) / rows\n"
+    "    report rows = mean[seq](rows * rows)\n"
+    "  }\n"
+    "  l = valid * xent[vocab](dot[embed](x, head), targets)\n"
+    "  old = old + 1 + 0.1 * n\n"
+    "  both = stack[two](n + 1, 3 + k)\n"
+    "  report d = (n + 1) * k + k * k + old\n"
+    "  minimize sum[batch, seq](l) / (n + 1) + sum[batch, seq](l) / ((n + 1) * k + old) * where(n > 3, k + 1, 1)"
+    " + sum[batch, seq](l) / max(sum[two](both), 1) + n * mean[embed, vocab](head * head)\n}\n"
+    "train {\n  optimizer = sgd()\n  lr = 0.1\n  seed = 7\n}\n";
+
 static const char *const dp2_tp2 = "mesh data=2, tensor=2\nshard batch -> data\nshard ff, vocab -> tensor\n";
 static const char *const meshes[] = {
     "mesh data=1\n",
@@ -252,6 +279,11 @@ static void test_dense(void **state) {
 static void test_routed(void **state) {
   (void)state;
   check_all(routed);
+}
+
+static void test_counted(void **state) {
+  (void)state;
+  check_all(counted);
 }
 
 // A share of the rows that no mesh axis divides evenly is not asked for: three micro-batches of two rows.
@@ -538,9 +570,13 @@ static void test_lot(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dense),       cmocka_unit_test(test_routed),
-      cmocka_unit_test(test_three),       cmocka_unit_test(test_own_terms_are_averaged),
-      cmocka_unit_test(test_collectives), cmocka_unit_test(test_text),
+      cmocka_unit_test(test_dense),
+      cmocka_unit_test(test_routed),
+      cmocka_unit_test(test_counted),
+      cmocka_unit_test(test_three),
+      cmocka_unit_test(test_own_terms_are_averaged),
+      cmocka_unit_test(test_collectives),
+      cmocka_unit_test(test_text),
       cmocka_unit_test(test_lot),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void put_train(Gen *g, bool f16) {
   if (gen_chance(g, 50)) gen_put(g, "  clip = %s\n", gen_chance(g, 50) ? "1.0" : "0.5 ** 2");
   if (f16 && gen_chance(g, 50)) gen_put(g, "  loss_scale = 1024\n  loss_scale_window = 100\n");
   if (strstr(name, "decay") && gen_chance(g, 50)) gen_put(g, "  \"w*\": decay = 0.0\n");
-  if (gen_chance(g, 60)) {
+  if (g->fed) {
     gen_put(g, "  data = tokens(%s, format=\"%s\", x=tokens, y=targets%s)\n",
             gen_chance(g, 50) ? "\"a.bin\"" : "[\"a.bin\", \"b*.bin\"]", gen_chance(g, 50) ? "llmc" : "bytes",
             gen_chance(g, 30) ? ", shuffle=true" : "");

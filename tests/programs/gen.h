@@ -59,6 +59,7 @@ typedef struct Gen {
   bool mixed;   // values have several dtypes
   bool ragged;  // the axis `slot` has the size that its one dispatch gives it
   bool routed;
+  bool fed;         // tokens feed all inputs
   bool planned;     // sizes divide over a mesh of two by two
   char pinned[16];  // a parameter of the model that has `heads`; may be empty
 } Gen;

@@ -382,8 +382,10 @@ static void inputs(Gen *g, Scope *s) {
              {"label", A(BATCH), EXPERT},
              {"data", A(BATCH) | A(SEQ) | A(EMBED), -1},
              {"mask", A(SEQ) | A(HEADS), -1}};
+  g->fed = true;
   for (int i = 0; i < 5; i++) {
     if (i > 1 && gen_chance(g, 40)) continue;
+    if (i > 1) g->fed = false;
     gen_put(g, "  input %s[", all[i].text);
     if (i < 2) {
       gen_put(g, "batch, seq");

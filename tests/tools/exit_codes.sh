@@ -25,6 +25,16 @@ for count in --steps=-1 --steps=0 --ranks=0 --threads=0; do
   expect 2 train "$mlp" $count
   says err "\`${count%=*}\` needs a number above 0, not \`${count#*=}\`"
 done
+for count in --seed=-1 --sample=-1 --deadline=-1; do
+  expect 2 train "$mlp" $count
+  says err "\`${count%=*}\` needs a number that is not below 0"
+done
+expect 2 show memory "$mlp" --value w1
+says err '`--value` is for `pmodel show sharding`'
+expect 2 show params "$mlp" --residuals
+says err 'is for `pmodel show graph`'
+expect 2 show graph "$mlp" --residuals --split-backward
+says err 'leave one out'
 expect 2 verify "$mlp" --steps 0
 expect 2 compile "$mlp" --steps 0 -o x.prun
 expect 2 explain E9999
@@ -37,9 +47,32 @@ expect 3 compile "$mlp" -o nosuch/x.prun
 says err 'cannot write'
 expect 3 train "$mlp" --steps 2 --data nosuch.bin
 says err 'nosuch.bin'
+rm -f pipe.bin
+mkfifo pipe.bin
+expect 3 train "$mlp" --steps 2 --data pipe.bin
+says err 'pipe.bin is not a file'
 expect 3 check "$mlp" --plan nosuch.pplan
 says err 'cannot open nosuch.pplan'
 if grep -q E0401 err; then complain "a missing plan is no error of the program: $(cat err)"; fi
+
+# 5: numbers that overflow in the reference too say nothing about the plan
+cat >overflow.pmodel <<'END'
+pmodel 1
+import "std"
+axis batch = 4, seq = 2, vocab = 16, embed = 6
+model m {
+  input tokens[batch, seq] in vocab
+  param table[vocab, embed] ~ normal(1)
+  x = exp(exp(1000 + table[vocab = tokens]))
+  minimize mean[batch, seq, embed](x)
+}
+train {
+  optimizer = sgd()
+  lr = 0.1
+}
+END
+expect 5 verify overflow.pmodel --steps 1
+says err '`loss` is not finite at step 1, in the reference either'
 
 # 1: the input is wrong; the diagnostic stands on stderr once, and nothing on stdout
 cat >bad.pmodel <<'END'
@@ -57,6 +90,9 @@ says err '^bad.pmodel:5:14: error\[E0202\]'
 says err '^bad.pmodel:6:20: error\[E0201\]'
 [ "$(grep -c 'E0202' err)" -eq 1 ] || complain "the diagnostic stands there more than once"
 if grep -q '^pmodel: error' err; then complain "a status repeats what the diagnostics said"; fi
+printf 'pmodel 1\naxis a = 4\nmodel m {\n  param w[a] ~ ones\n  minimize mean[a](w)\n}\n' >untrained.pmodel
+expect 1 train untrained.pmodel
+says err 'the model has no `train` block'
 expect 1 check bad.pmodel --diagnostics=json
 [ "$(grep -c '^{.*}$' err)" -eq 2 ] || complain "expected two JSON lines: $(cat err)"
 if grep -qv '^{.*}$' err; then complain "a line is no JSON object: $(cat err)"; fi

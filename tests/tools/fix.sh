@@ -15,6 +15,15 @@ cp wrong.pmodel before
 expect 0 check wrong.pmodel --fix
 cmp wrong.pmodel before || complain "--fix changed a program that is right"
 
+# A file behind a link is edited where it lies, and keeps its mode.
+printf 'pmodel 1\naxis a = 2\nmodel m {\n  param w[a] ~ zeros\n  minimize sum[a](ww)\n}\n' >behind.pmodel
+chmod 640 behind.pmodel
+ln -sf behind.pmodel link.pmodel
+expect 0 check link.pmodel --fix
+[ -L link.pmodel ] || complain "--fix replaced a link by a file"
+says behind.pmodel 'sum\[a\]\(w\)'
+[ "$(stat -c %a behind.pmodel)" = 640 ] || complain "--fix changed the mode of a file"
+
 # What no edit mends is said as ever, and files that were not read stay as they are.
 printf 'axis a = 2\nmodel m {\n  param w[a] ~ zeros\n  minimize w\n}\nplan p {\n  mesh data=2\n}\n' >left.pmodel
 cp left.pmodel before

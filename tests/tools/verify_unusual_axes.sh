@@ -29,4 +29,20 @@ for model in m narrow; do
     expect 0 verify $model.pmodel ${plan:+--plan $plan} --against=reference
   done
 done
+
+# Inputs of 16 bits hold what their type holds, for the reference as for the plan.
+for dtype in f16 bf16; do
+  cat >inputs.pmodel <<END
+pmodel 1
+import "std"
+axis batch = 4, a = 3
+model m {
+  input x[batch, a]: $dtype
+  param w[a] ~ ones
+  minimize mean[batch, a](f32(x) * w)
+}
+train { optimizer = adamw(); lr = 1e-2 }
+END
+  expect 0 verify inputs.pmodel --steps 1
+done
 done_testing
