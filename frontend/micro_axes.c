@@ -77,6 +77,7 @@ void pm_lw_note_micro_size(PmLower *lw, const PmExpr *size) {
 void pm_lw_check_capacity(PmLower *lw, PmAxisId slot, int64_t n, PmSpan span) {
   const PmAxis *axis = &lw->m->axes[slot];
   if (lw->micro < 2 || axis->size >= n || (slot < lw->n_says && lw->says_micro[slot])) return;
+  if (pm_lw_bounded(lw, slot)) return;  // nothing is dropped
   if (!pm_lw_error(lw, PM_E_MICRO, span, "each micro-batch would fill the %lld slots of `%s` anew",
                    (long long)axis->size, axis->name)) {
     return;

@@ -1,6 +1,9 @@
 #include "runtime/program.h"
 
+#include <string.h>
+
 #include "base/assert.h"
+#include "base/names.h"
 
 const char *pm_owner_text(PmOwner o) {
   static const char *const text[] = {
@@ -15,6 +18,16 @@ int64_t pm_program_ranks(const PmProgram *p) {
   int64_t ranks = 1;
   for (int32_t m = 0; m < p->n_mesh; m++) ranks *= p->mesh_size[m];
   return ranks;
+}
+
+int64_t pm_program_micro_batches(const PmProgram *p) {
+  for (int32_t v = 0; v < p->n_vars; v++) {
+    for (int32_t i = 0; p->vars[v].role == PM_VAR_INPUT && i < p->vars[v].rank; i++) {
+      const PmVarDim *d = &p->vars[v].dims[i];
+      if (d->axis && strcmp(d->axis, PM_TURN_AXIS) == 0 && d->size > 0) return d->size;
+    }
+  }
+  return 1;
 }
 
 int64_t pm_program_coord(const PmProgram *p, int64_t rank, int32_t mesh) {

@@ -298,6 +298,7 @@ typedef struct PmProgram {
 } PmProgram;
 
 int64_t pm_program_ranks(const PmProgram *p);
+int64_t pm_program_micro_batches(const PmProgram *p);  // of a step: 1 without `accumulate`
 int64_t pm_program_coord(const PmProgram *p, int64_t rank, int32_t mesh);
 int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank);
 // Ranks in a group over the listed mesh axes, and the place of a rank in its own.

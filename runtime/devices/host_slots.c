@@ -1,4 +1,5 @@
 // Slots of a dispatch, counted on one thread: two passes over the positions' numbers, which are few beside their rows.
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/devices/host.h"
@@ -9,32 +10,42 @@ static void count_positions(const PmSlots *s, const int32_t *idx, int32_t *count
     if (idx[i] >= 0 && idx[i] < s->experts) counts[idx[i]]++;
 }
 
-// What number `nth` of `all` the step is among those of its source place: the layer, for a dispatch in a repeat.
-static void find_layer(const PmProgram *p, const PmStep *s, int64_t *out_nth, int64_t *out_all) {
-  *out_nth = *out_all = 0;
+typedef struct Turn {
+  int64_t layer, layers, micro, micros;
+} Turn;
+
+// What number the step is among those of its source place: the layer, for a dispatch in a repeat. All layers of one
+// micro-batch come before those of the next.
+static Turn find_turn(const PmProgram *p, const PmStep *s) {
+  int64_t nth = 0, all = 0;
   for (int32_t e = 0; e < PM_ENTRY_COUNT; e++) {
     const PmEntry *entry = &p->entries[e];
     if (entry->n_steps == 0 || s < entry->steps || s >= entry->steps + entry->n_steps) continue;
     for (int32_t i = 0; i < entry->n_steps; i++) {
       const PmStep *other = &entry->steps[i];
       if (other->kind != PM_STEP_SLOTS || !other->u.slots->bounded || other->loc != s->loc) continue;
-      ++*out_all;
-      if (other <= s) ++*out_nth;
+      all++;
+      if (other < s) nth++;
     }
   }
+  const int64_t parts = pm_program_micro_batches(p), micros = all % parts == 0 ? parts : 1, layers = all / micros;
+  return (Turn){.layer = nth % layers + 1, .layers = layers, .micro = nth / layers + 1, .micros = micros};
 }
 
 static PmStatus *overflow(const PmProgram *p, const PmStep *step, int64_t expert, int64_t need, int64_t all) {
   const PmSlots *s = step->u.slots;
   const PmProgLoc none = {"?", 0, 0}, *loc = step->loc >= 0 ? &p->locs[step->loc] : &none;
-  int64_t nth, n;
-  find_layer(p, step, &nth, &n);
+  const Turn turn = find_turn(p, step);
+  char micro[64] = "";
+  if (turn.micros > 1) {
+    snprintf(micro, sizeof micro, " of micro-batch %lld of %lld", (long long)turn.micro, (long long)turn.micros);
+  }
   return PM_STATUS(
       PM_ERR_LIMIT,
-      "%s:%d:%d: %s: in layer %lld of %lld element %lld is chosen %lld times, but the bound leaves it %lld "
+      "%s:%d:%d: %s: in layer %lld of %lld%s element %lld is chosen %lld times, but the bound leaves it %lld "
       "slots; nothing was dropped. `ragged(bound=%.3g)` would hold them, `ragged` holds any number",
-      loc->path, loc->line, loc->col, step->op, (long long)nth, (long long)n, (long long)expert, (long long)need,
-      (long long)s->slots, 1.0005 * (double)need * (double)s->experts / (double)all + 0.005);
+      loc->path, loc->line, loc->col, step->op, (long long)turn.layer, (long long)turn.layers, micro, (long long)expert,
+      (long long)need, (long long)s->slots, 1.0005 * (double)need * (double)s->experts / (double)all + 0.005);
 }
 
 // Every rank sees the same counts, so all stop at this step or none does.

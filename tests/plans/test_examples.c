@@ -17,6 +17,7 @@ typedef struct Case {
 
 #define LOGICAL_PASSES "simplify,differentiate,simplify"
 #define SPLIT_PASSES "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place,partition,simplify"
+#define PLACED_PASSES "simplify,differentiate,simplify,masters,pad,place"
 
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
 #define MOE_SMALL "axis.batch=4", "axis.seq=4", "axis.vocab=8", "axis.embed=8", "axis.hdim=4", "axis.ff=4"
@@ -397,6 +398,36 @@ static void test_slots_follow_tokens(void **state) {
   }
 }
 
+// What the slots of a dispatch get goes on through the experts and their gradients, in every function.
+static void test_split_slots_spread(void **state) {
+  (void)state;
+  static const Case rows[] = {
+      {"mixtral_tiny", "data=2", 0, {NULL}, {"batch -> data"}},
+      {"mixtral_tiny", "dp=2,ep=2", 0, {NULL}, {"batch -> dp + ep", ROUTER_WHOLE, "param expert -> ep"}},
+      {"deepseek_moe_tiny", "data=2", 0, {"axis.slot=ragged"}, {"batch -> data"}},
+  };
+  static const char *const split_by[] = {"data", "dp", "data"};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    Plan p;
+    plan_init(&p, "");
+    PmModule *m = compile(&p, &rows[i], PLACED_PASSES);
+    const int32_t slot = pm_module_find_axis(m, "slot"), mesh = pm_module_find_mesh(m, split_by[i]);
+    int32_t found = 0;
+    for (int32_t k = 0; k < m->n_fns; k++) {
+      for (PmValueId v = 0; !m->fns[k].dead && v < m->fns[k].n_values; v++) {
+        const PmType *t = &m->fns[k].values[v].type;
+        const int32_t dim = pm_type_find(t, slot);
+        if (dim == PM_NONE) continue;
+        if (!pm_split_has(&t->dims[dim].split, mesh))
+          fail_msg("row %d: value %d of %s", (int)i, (int)v, m->fns[k].name);
+        found++;
+      }
+    }
+    assert_true(found > 20);
+    plan_deinit(&p);
+  }
+}
+
 // What the sequence-parallel layer of a dense model sends is set aside: one more gather before the experts and one
 // scatter behind them; backward two gathers (of the gradient and of what was saved) and a scatter.
 static void test_expert_tensor_parallel_counts(void **state) {
@@ -494,7 +525,8 @@ int main(void) {
                                       cmocka_unit_test(test_zigzag_is_in_the_types),
                                       cmocka_unit_test(test_expert_parallel_counts),
                                       cmocka_unit_test(test_expert_tensor_parallel_counts),
-                                      cmocka_unit_test(test_slots_follow_tokens)};
+                                      cmocka_unit_test(test_slots_follow_tokens),
+                                      cmocka_unit_test(test_split_slots_spread)};
   enum { N_COUNTS = sizeof counts / sizeof counts[0] };
   struct CMUnitTest tests[N_CASES + N_SPLIT + N_COUNTS];
   int32_t n = 0;

@@ -6,7 +6,7 @@ for file in "$EXAMPLES"/*.pmodel; do
   for plan in "" $(sed -nE 's/^plan ([a-z0-9_]+).*/\1/p' "$file"); do
     x=$name.$plan
     expect 0 compile "$file" ${plan:+--plan $plan} -o "$x.1.prun"
-    expect 0 compile "$file" ${plan:+--plan $plan} -o "$x.2.prun"
+    expect 0 compile "$file" ${plan:+--plan $plan} --strict -o "$x.2.prun"  # without a warning
     cmp "$x.1.prun" "$x.2.prun" || complain "$x: two compiles differ"
     expect 0 compile "$x.1.prun" --text -o "$x.txt"
     says "$x.txt" '^pmodel.prun'

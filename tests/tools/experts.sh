@@ -82,4 +82,13 @@ for plan in "" ep2 tp2 ep4_tp2; do
   says err 'mixtral_tiny.pmodel:[0-9]+:[0-9]+: slot_of\[expert\]: in layer 1 of 2 element 2 is chosen 100 times, but'
   says err 'the bound leaves it 80 slots; nothing was dropped. `ragged\(bound=1.57\)` would hold them'
 done
+# Of micro-batches each has the bound for itself.
+for plan in 'mesh data=1' 'mesh data=2
+shard batch -> data
+shard expert in "*.wr" -> none
+shard param expert -> data'; do
+  printf '%s\naccumulate(micro=2)\n' "$plan" >micro.pplan
+  expect 4 train "$mixtral" --plan micro.pplan --steps=4 --set axis.batch=8 --set train.seed=3 --set 'axis.slot=ragged(bound=1.58)'
+  says err 'in layer 2 of 2 of micro-batch 2 of 2 element 2 is chosen 113 times, but the bound leaves it 102 slots'
+done
 done_testing

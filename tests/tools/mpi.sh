@@ -31,14 +31,14 @@ shard batch -> data
 shard heads, ff, vocab -> tensor
 zero(stage=3, over=data)
 PLAN
-for run in '4 dp2_tp2' '8 zero3.pplan'; do
-  read -r n plan <<<"$run"
-  args=(train "$model" --plan "$plan" --steps 3 --json --cache kernels)
+for run in 'gpt_tiny 4 dp2_tp2' 'gpt_tiny 8 zero3.pplan' 'mixtral_tiny 2 ep2' 'mixtral_tiny 8 ep4_tp2' 'llama_tiny 2 cp2_ring'; do
+  read -r name n plan <<<"$run"
+  args=(train "$EXAMPLES/$name.pmodel" --plan "$plan" --steps 3 --json --cache kernels)
   expect 0 "${args[@]}" --ranks "$n"
   losses out >alone
   ranks 0 -np "$n" "$PMODEL" "${args[@]}"
-  losses out | cmp -s - alone || complain "$plan: mpirun and one process differ:"$'\n'"$(losses out | diff - alone)"
-  [ "$(grep -c '"event":"end"' out)" -eq 1 ] || complain "$plan: not one rank prints"
+  losses out | cmp -s - alone || complain "$name, $plan: mpirun and one process differ:"$'\n'"$(losses out | diff - alone)"
+  [ "$(grep -c '"event":"end"' out)" -eq 1 ] || complain "$name, $plan: not one rank prints"
 done
 ranks 0 -np 2 "$PMODEL" verify "$EXAMPLES/mlp.pmodel" --plan dp2
 once out 'against the reference interpreter'

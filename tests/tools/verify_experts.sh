@@ -23,6 +23,37 @@ for plan in ep2 ep4_tp2; do
   verified "$EXAMPLES/deepseek_moe_tiny.pmodel" --plan $plan
 done
 
+# Together with micro-batches, padded experts and rows, sequences over ranks, ZeRO and bf16: every feature touches what
+# another one made.
+small=(--set axis.batch=8 --set axis.seq=8 --set axis.embed=16 --set axis.ff=8 --set axis.hdim=4 --steps=1 --threads=1)
+for model in mixtral_tiny deepseek_moe_tiny; do
+  cp "$EXAMPLES/$model.pmodel" $model.pmodel
+  { cat $model.pmodel && echo 'policy { param = f32; compute = bf16; reduce = f32 }'; } >${model}_bf16.pmodel
+  routers='shard expert in "*.wr" -> none'
+  [ $model = mixtral_tiny ] || routers+=$'\nshard expert in "*.bias" -> none'
+  printf 'mesh data=2\nshard batch -> data\n%s\nshard param expert -> data\naccumulate(micro=2)\n' "$routers" >micro.pplan
+  cat >together.pplan <<PLAN
+mesh data=3, context=2, tensor=2
+shard batch -> data
+shard act seq -> context + tensor
+$routers
+shard param expert -> data
+shard kvheads, ff -> tensor
+ring(kv, over=context)
+zero(stage=3, over=data)
+accumulate(micro=2)
+pad(expert)
+pad(batch)
+PLAN
+  sed -e 's/^ring/ulysses/' -e 's/data=3/data=2/' -e '/^pad/d' -e 's/expert -> data/expert -> data + context/' \
+    together.pplan >ulysses.pplan
+  for slots in ragged 'ragged(bound=3.9)' 'ceil(1.25 * choice * batch.micro * seq / expert)'; do
+    verified $model.pmodel --plan micro.pplan "${small[@]}" --set "axis.slot=$slots"
+    verified $model.pmodel --plan ulysses.pplan "${small[@]}" --set "axis.slot=$slots"
+    verified ${model}_bf16.pmodel --plan together.pplan "${small[@]}" --set "axis.slot=$slots"
+  done
+done
+
 # All scores are equal in the first step: two experts get every token, the others none.
 sed -E 's/(param wr.*) ~ normal\(0.5\)/\1 ~ zeros/' "$EXAMPLES/mixtral_tiny.pmodel" >skewed.pmodel
 for slots in ragged 20; do
