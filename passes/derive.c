@@ -188,11 +188,27 @@ static PmFnId add_suffixed(PmModule *m, const PmFn *f, const char *suffix) {
   return id;
 }
 
+static void count_readers(PmGrad *g) {
+  g->readers = PM_NEW_N(g->d->arena, int32_t, g->f.n_values);
+  g->untaken = PM_NEW_N(g->d->arena, PmUntaken, g->f.n_values);
+  for (PmValueId v = 0; v < g->f.n_values; v++) g->untaken[v].cond = PM_NONE;
+  for (int32_t i = 0; i < g->f.n_results; i++) g->readers[g->f.results[i]]++;
+  for (int32_t i = 0; i < g->f.n_nodes; i++) {
+    const PmNode *n = &g->f.nodes[i];
+    for (int32_t k = 0; k < n->n_in; k++) {
+      bool again = false;
+      for (int32_t j = 0; j < k && n->n_in <= 3; j++) again |= n->in[j] == n->in[k];
+      g->readers[n->in[k]] += !again;
+    }
+  }
+}
+
 static void draft_backward(PmGradDraft *w, const PmFlow *flow) {
   PmDiff *d = w->d;
   const PmFn *f = &w->f;
   PmGrad g = {.d = d, .b = {d->m, w->p->bwd, {0}}, .f = *f, .useful = flow->useful, .pairs = w->pairs};
   hold_cots(&g, &w->p->use);
+  count_readers(&g);
   open_draft(w, &g, flow);
   g.primal = PM_NEW_N(d->arena, PmValueId, f->n_values);
   g.cot = PM_NEW_N(d->arena, PmValueId, f->n_values);

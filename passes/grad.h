@@ -29,9 +29,10 @@ typedef struct PmGradUse {
   bool loop;
   PmAxisId axis;  // loops: the repeat axis
   int32_t n_carry, n_inv;
-  const bool *active;   // by parameter: its cotangent is wanted
-  const bool *seed;     // by result: its cotangent is given
-  const uint8_t *held;  // by parameter: the PmDtype that its cotangent is held in, PM_BOOL: its own; NULL: all their own
+  const bool *active;  // by parameter: its cotangent is wanted
+  const bool *seed;    // by result: its cotangent is given
+  const uint8_t
+      *held;  // by parameter: the PmDtype that its cotangent is held in, PM_BOOL: its own; NULL: all their own
 } PmGradUse;
 
 typedef struct PmGradPair {
@@ -80,6 +81,12 @@ PM_MUST_CHECK PmStatus *pm_grad_pair(PmDiff *d, const PmGradUse *use, const PmGr
 PM_MUST_CHECK PmStatus *pm_differentiate_fn(PmModule *m, PmArena *scratch, PmFnId fn, const bool *active,
                                             bool use_declared, const PmGradPair **out);
 
+// Of a value that one `where` alone reads, directly or through pointwise ops: where it is not taken.
+typedef struct PmUntaken {
+  PmValueId cond;  // in the draft; PM_NONE: it is read elsewhere too
+  bool when;       // not taken where `cond` is this
+} PmUntaken;
+
 // One backward function being drafted; what the hooks of grad_ops.c and grad_scalars.c work on.
 typedef struct PmGrad {
   PmDiff *d;
@@ -89,6 +96,8 @@ typedef struct PmGrad {
   PmValueId *cot;            // value of f -> draft, or PM_NONE so far
   const bool *useful;        // value of f
   uint8_t *held;             // value of f: PmDtype of its cotangent
+  int32_t *readers;          // value of f: nodes and results that read it
+  PmUntaken *untaken;        // value of f
   const PmGradPair **pairs;  // node of f -> the pair that its call became, or NULL
   PmValueId **call_results;  // node of f -> all results of its forward call, in the draft
 } PmGrad;
@@ -112,8 +121,8 @@ typedef struct PmGradDraft {
 void pm_grad_close(PmGradDraft *w);
 
 bool pm_grad_wants(const PmGrad *g, PmValueId v);
-// Adds `d`, cast to the dtype that the cotangent of `v` is held in; nothing when v wants none. The order of calls is the
-// order of the sum.
+// Adds `d`, cast to the dtype that the cotangent of `v` is held in; nothing when v wants none. The order of calls is
+// the order of the sum.
 void pm_grad_add(PmGrad *g, PmValueId v, PmValueId d);
 // A permuted broadcast where the axes of `v` stand in another order than those of `type`, which it has all.
 PmValueId pm_grad_conform(PmGrad *g, PmValueId v, const PmType *type);

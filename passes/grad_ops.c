@@ -22,13 +22,34 @@ static void grad_broadcast(PmGrad *g, const PmNode *node) {
   pm_grad_add(g, node->in[0], n > 0 ? pm_b_reduce(&g->b, PM_SUM, c, axes, n) : c);
 }
 
-static void grad_cast(PmGrad *g, const PmNode *node) { pm_grad_add(g, node->in[0], g->cot[node->out]); }
+// What an operand hands on where it is not taken: all that its only reader says.
+static void pass_untaken(PmGrad *g, PmValueId v, PmUntaken from) {
+  if (g->readers[v] == 1) g->untaken[v] = from;
+}
+
+static void grad_cast(PmGrad *g, const PmNode *node) {
+  pm_grad_add(g, node->in[0], g->cot[node->out]);
+  pass_untaken(g, node->in[0], g->untaken[node->out]);
+}
+
+// Exactly 0 where the value is not taken. A zero cotangent is not enough: times the infinite slope of a log or a root
+// it is no number. What adds or negates has no slope to multiply with.
+static PmValueId stop_untaken(PmGrad *g, const PmNode *node, PmValueId d) {
+  PmUntaken u = g->untaken[node->out];
+  if (u.cond == PM_NONE || pm_scalar_linear(node->attr.fn) == PM_LIN_JOINT) return d;
+  PmValueId zero = pm_grad_splat(g, 0.0, d);
+  return pm_b_map3(&g->b, PM_S_where, u.cond, u.when ? zero : d, u.when ? d : zero);
+}
 
 static void grad_map(PmGrad *g, const PmNode *node) {
+  bool chooses = node->attr.fn == PM_S_where;
   for (int32_t k = 0; k < node->n_in; k++) {
     if (!pm_grad_wants(g, node->in[k])) continue;
     PmValueId d = pm_deriv(g, node, k, g->cot[node->out]);
-    if (d != PM_NONE) pm_grad_add(g, node->in[k], d);
+    if (d == PM_NONE) continue;
+    pm_grad_add(g, node->in[k], chooses ? d : stop_untaken(g, node, d));
+    PmUntaken branch = {.cond = g->primal[node->in[0]], .when = k == 2};
+    pass_untaken(g, node->in[k], chooses ? branch : g->untaken[node->out]);
   }
 }
 

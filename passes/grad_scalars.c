@@ -1,7 +1,8 @@
 // Derivatives of the scalar functions. Each hook gives the cotangent of operand k from the cotangent `c` of the result.
 //
 // Where a derivative jumps: abs gives 0 at 0; max and min share a tie equally, as frameworks do. The branch of a
-// `where` that was not taken gets exactly 0, whatever the cotangent is there: a NaN or an infinity does not pass to it.
+// `where` that was not taken gets exactly 0, whatever the cotangent is there: a NaN or an infinity does not pass to it,
+// and what that branch alone is made of gets 0 too (passes/grad_ops.c), however steep it is.
 #include "base/assert.h"
 #include "passes/grad.h"
 

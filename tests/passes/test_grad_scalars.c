@@ -95,11 +95,63 @@ static void test_where_stops_infinity(void **state) {
   program_deinit(&p);
 }
 
+typedef PmValueId (*Chain)(Program *p, PmValueId y);
+static PmValueId chain_log(Program *p, PmValueId y) { return pm_b_map1(&p->b, PM_S_log, y); }
+static PmValueId chain_sqrt(Program *p, PmValueId y) { return pm_b_map1(&p->b, PM_S_sqrt, y); }
+static PmValueId chain_rsqrt(Program *p, PmValueId y) { return pm_b_map1(&p->b, PM_S_rsqrt, y); }
+static PmValueId chain_div(Program *p, PmValueId y) { return pm_b_map2(&p->b, PM_S_div, y, y); }
+static PmValueId chain_entropy(Program *p, PmValueId y) { return pm_b_map2(&p->b, PM_S_mul, y, chain_log(p, y)); }
+static PmValueId chain_square(Program *p, PmValueId y) {
+  PmValueId l = chain_log(p, y);
+  return pm_b_map1(&p->b, PM_S_neg, pm_b_map2(&p->b, PM_S_mul, l, l));
+}
+static PmValueId chain_power(Program *p, PmValueId y) {
+  PmType t = *pm_b_type(&p->b, y);
+  PmValueId positive = pm_b_map2(&p->b, PM_S_max, y, pm_b_splat(&p->b, 0, &t));
+  return pm_b_map2(&p->b, PM_S_pow, positive, pm_b_splat(&p->b, 0.5, &t));
+}
+
+// where(y > 0, f(y), 0) and its mirror at y = 0, where the slope of f is infinite: the gradient is 0 there, not 0 times
+// infinity, and that of f elsewhere.
+static void test_untaken_branches_leak_nothing(void **state) {
+  (void)state;
+  static const Chain chains[] = {chain_log,     chain_sqrt,   chain_rsqrt, chain_div,
+                                 chain_entropy, chain_square, chain_power};
+  for (size_t i = 0; i < 2 * (sizeof chains / sizeof *chains); i++) {
+    Program p;
+    program_init(&p, i);
+    PmFnId fns[2];
+    for (int32_t guarded = 0; guarded < 2; guarded++) {
+      program_fn(&p, guarded ? "guarded" : "plain", PM_FN_BODY);
+      PmType t = program_type(&p, 1, p.i);
+      PmValueId y = pm_b_param(&p.b, t, "y"), zero = pm_b_splat(&p.b, 0, &t), out = chains[i / 2](&p, y);
+      bool mirror = i % 2;
+      PmValueId cond = pm_b_map2(&p.b, mirror ? PM_S_le : PM_S_gt, y, zero);
+      if (guarded) out = pm_b_map3(&p.b, PM_S_where, cond, mirror ? zero : out, mirror ? out : zero);
+      pm_b_results(&p.b, &out, 1);
+      fns[guarded] = p.b.fn;
+    }
+    const PmTensor *d[2];
+    PmTensor *in = program_inputs(&p, fns[0], 1, 2);
+    const PmTensor *cot = program_cotangents(&p, fns[0]);
+    for (int32_t guarded = 0; guarded < 2; guarded++) {
+      const PmGradPair *pair;
+      assert_null(pm_differentiate_fn(p.m, &p.arena, fns[guarded], (bool[]){true}, true, &pair));
+      if (guarded) in[0].data[1] = 0;
+      d[guarded] = program_gradients(&p, pair, in, cot);
+    }
+    assert_true(isfinite(d[0][0].data[0]) && d[1][0].data[0] == d[0][0].data[0]);
+    assert_true(d[1][0].data[1] == 0);
+    program_deinit(&p);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_each_scalar),
       cmocka_unit_test(test_corners),
       cmocka_unit_test(test_where_stops_infinity),
+      cmocka_unit_test(test_untaken_branches_leak_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

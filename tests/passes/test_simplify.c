@@ -217,7 +217,7 @@ static void check_case(const Case *c, PmDtype dtype) {
     program_init(&p, seed << 20);
     program_fn(&p, "f", PM_FN_BODY);
     PmType t = program_type(&p, 2, p.j, p.k);
-    t.dtype = dtype;
+    t.dtype = (uint8_t)dtype;
     PmValueId x = pm_b_param(&p.b, t, "x");
     PmValueId y = c->build(&p, x, t);
     pm_b_results(&p.b, &y, 1);
