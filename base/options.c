@@ -1,7 +1,6 @@
 #include "base/options.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -29,7 +29,7 @@ static int32_t set_dims(const Assemble *a, const PmType *t, PmVarDim *out) {
     out[i].pad = a->cg.m->axes[d->axis].pad;
     out[i].n_mesh = d->split.n;
     memcpy(out[i].mesh, d->split.mesh, d->split.n);
-    out[i].zigzag = d->split.n > 0 && d->split.zigzag;
+    out[i].zigzag = pm_split_is_zigzag(&d->split);
   }
   return t->rank;
 }

@@ -61,9 +61,7 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   c->n_to = n->op == PM_OP_permute ? n->n_mesh : 0;
   memcpy(c->to, n->mesh_to, (size_t)c->n_to);
   const int64_t in = pm_cg_elements(x), out = pm_cg_elements(y);
-  int64_t group = 1;
-  for (int32_t i = 0; i < n->n_mesh; i++) group *= cg->m->mesh[n->mesh[i]].size;
-  c->count = n->op == PM_OP_all_to_all ? in / group : in < out ? in : out;
+  c->count = n->op == PM_OP_all_to_all ? in / pm_mesh_group(cg->m, n->mesh, n->n_mesh) : in < out ? in : out;
   PmCgRef idx = {0};
   if (n->rows) {
     c->rows = PM_NEW(cg->out_arena, PmRows);

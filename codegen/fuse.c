@@ -13,7 +13,6 @@
 //    element: a reduction, a number that is broadcast, a number in double.
 #include <string.h>
 
-#include "base/assert.h"
 #include "codegen/fuse.h"
 
 enum {

@@ -5,7 +5,6 @@
 // vary is computed before the loop that uses it. Numbers of rows are stored at the end.
 #include <string.h>
 
-#include "base/assert.h"
 #include "codegen/eval.h"
 
 typedef struct Root {

@@ -77,14 +77,14 @@ static PmCgId set_apart(Coll *c, const PmNode *n, PmCgId x, int32_t axis) {
 static PmCgId put_together(Coll *c, const PmFn *fn, const PmNode *n, PmCgId x) {
   const PmType *from = &fn->values[n->in[0]].type, *to = &fn->values[n->out].type;
   const PmAxisId axis = n->attr.axes[0];
-  const bool ordered = pm_cg_is_zigzag(&from->dims[pm_type_find(from, axis)].split);
+  const bool ordered = pm_split_is_zigzag(&from->dims[pm_type_find(from, axis)].split);
   if (!ordered || to->dims[pm_type_find(to, axis)].split.n > 0) return x;
   return pm_cg_reorder(c->cg, c->r, &c->node, x, axis, c->group, false);
 }
 
 PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmCgId in, const PmCgValue *result) {
-  Coll c = {.cg = lw->cg, .r = lw->r, .node = node, .group = 1};
-  for (int32_t i = 0; i < n->attr.n_mesh; i++) c.group *= lw->cg->m->mesh[n->attr.mesh[i]].size;
+  Coll c = {.cg = lw->cg, .r = lw->r, .node = node};
+  c.group = pm_mesh_group(lw->cg->m, n->attr.mesh, n->attr.n_mesh);
   if (c.group == 1) return in;
   c.member = add_member(lw->cg);
   const PmCgValue x = lw->r->values[in];
@@ -109,8 +109,8 @@ PmCgId pm_cg_lower_collective(PmCgLower *lw, const PmNode *n, PmCgNode node, PmC
 }
 
 PmCgId pm_cg_gather_members(PmCgLower *lw, const PmCgNode *like, PmCgId x) {
-  Coll c = {.cg = lw->cg, .r = lw->r, .node = *like, .group = 1, .member = add_member(lw->cg)};
-  for (int32_t i = 0; i < like->n_mesh; i++) c.group *= lw->cg->m->mesh[like->mesh[i]].size;
+  Coll c = {.cg = lw->cg, .r = lw->r, .node = *like, .member = add_member(lw->cg)};
+  c.group = pm_mesh_group(lw->cg->m, like->mesh, like->n_mesh);
   c.node.op = PM_OP_all_gather;
   c.node.index = 0;
   const PmCgValue v = lw->r->values[x], gathered = with_member(&c, &v);

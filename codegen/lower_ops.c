@@ -1,7 +1,6 @@
 // One hook an op: how it enters a region. Column EMIT of ir/ops.def.
 #include <string.h>
 
-#include "base/assert.h"
 #include "codegen/lower_order.h"
 #include "codegen/lower_routing.h"
 
@@ -37,7 +36,7 @@ static void emit_const(PmCgLower *lw, const PmNode *n) {
 static void emit_pos(PmCgLower *lw, const PmNode *n) {
   PmCgNode c = start(lw, n);
   const PmDim *d = &result_type(lw, n)->dims[0];
-  if (pm_cg_is_zigzag(&d->split)) {
+  if (pm_split_is_zigzag(&d->split)) {
     lw->env[n->out] = pm_cg_zigzag_pos(lw->cg, lw->r, &c, d);
     return;
   }
@@ -52,7 +51,7 @@ static void emit_random(PmCgLower *lw, const PmNode *n) {
   draw->key = pm_random_stream(m, n->attr.index);
   double stride = 1;
   for (int32_t i = t->rank - 1; i >= 0; i--) {
-    if (pm_cg_is_zigzag(&t->dims[i].split)) {
+    if (pm_split_is_zigzag(&t->dims[i].split)) {
       const PmCgZigzag z = pm_cg_zigzag(lw->cg, &t->dims[i]);
       draw->offset[i] = z.minor;
       draw->chunk[i] = z.chunk;

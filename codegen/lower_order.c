@@ -10,8 +10,6 @@ typedef struct Make {
   const PmCgNode *like;
 } Make;
 
-bool pm_cg_is_zigzag(const PmSplit *s) { return s->n > 0 && s->zigzag; }
-
 PmCgZigzag pm_cg_zigzag(const PmCg *cg, const PmDim *d) {
   const int64_t c = cg->m->mesh[d->split.mesh[0]].size, local = pm_dim_local(cg->m, d);
   PmCgZigzag z = {.chunk = pm_axis_size(cg->m, d->axis) / (2 * c)};

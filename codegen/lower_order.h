@@ -4,14 +4,14 @@
 
 #include "codegen/lower.h"
 
-// The places of what a rank holds of a dim in zigzag order, in parts: element i lies `chunk` apart from the middle.
+// Where element i of what a rank holds of a dim in zigzag order stands in the axis:
 //   global index = i + minor + (i + minor < chunk ? early : late)
+// minor: by the mesh axes behind the first; early, late: by the first, for the rank's two chunks of `chunk` elements.
 typedef struct PmCgZigzag {
   int64_t chunk;
   PmCoordTerm minor, early, late;
 } PmCgZigzag;
 
-bool pm_cg_is_zigzag(const PmSplit *s);
 PmCgZigzag pm_cg_zigzag(const PmCg *cg, const PmDim *d);
 // Global positions along the dim, as exact numbers; `like` is the node of `pos`.
 PmCgId pm_cg_zigzag_pos(PmCg *cg, PmCgRegion *r, const PmCgNode *like, const PmDim *d);

@@ -143,9 +143,7 @@ PmCgId pm_cg_lower_slot_of(PmCgLower *lw, const PmNode *n, const PmCgNode *like,
   PmCgId in[2] = {idx, PM_NONE};
   PmCgNode number = *like;
   number.index = n->attr.bounded;
-  int64_t group = 1;
-  for (int32_t i = 0; i < n->attr.n_mesh; i++) group *= m->mesh[n->attr.mesh[i]].size;
-  if (group == 1) return pm_cg_node(lw->cg, lw->r, &number, in, 1, result);
+  if (pm_mesh_group(m, n->attr.mesh, n->attr.n_mesh) == 1) return pm_cg_node(lw->cg, lw->r, &number, in, 1, result);
   PmCgNode counting = *like;
   counting.n_to = 0;
   memset(counting.to, 0, sizeof counting.to);

@@ -2,7 +2,6 @@
 // transpose, and a merge of neighbours are views of what their operand is stored in.
 #include <string.h>
 
-#include "base/assert.h"
 #include "codegen/region.h"
 
 void pm_cg_canonical(const PmCgValue *v, const int8_t *order, int64_t *out_stride) {

@@ -1,6 +1,5 @@
 // Functions that rename, make or break axes, and indexing by name.
 #include <math.h>
-#include <string.h>
 
 #include "frontend/lower.h"
 

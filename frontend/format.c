@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/assert.h"
 #include "base/utf8.h"
 
 #include "frontend/parse.h"

@@ -313,6 +313,15 @@ bool pm_lw_bounded(const PmLower *lw, PmAxisId axis);
 bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span);
 // `batch.micro`: the rows of a micro-batch, which are all of them where a step is one. PM_NONE after an error.
 PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e);
+// The axes of a list, with PM_AXIS_MICRO where that is said.
+bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
+// The declared axis of that name, or a new local one of `size` (0: must be declared).
+PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
+// Appends an axis of the main file, whose names are known to be unique.
+PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc);
+bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t);
+
+// micro_axes.c
 // The axis itself, without PM_AXIS_MICRO. What needs all rows of a `batch` that is not said to be `batch.micro` is
 // reported when there are micro-batches; `what` is the text that asks ("`max`"). *out_whole (may be NULL) becomes true
 // for a sum that goes on over the micro-batches.
@@ -328,13 +337,6 @@ void pm_lw_note_micro_size(PmLower *lw, const PmExpr *size);
 void pm_lw_check_capacity(PmLower *lw, PmAxisId slot, int64_t n, PmSpan span);
 // Refuses micro-batches of a program without `batch`, else adds the axis of their numbers.
 void pm_lw_add_micro_axis(PmLower *lw);
-// The axes of a list, with PM_AXIS_MICRO where that is said.
-bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
-// The declared axis of that name, or a new local one of `size` (0: must be declared).
-PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
-// Appends an axis of the main file, whose names are known to be unique.
-PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc);
-bool pm_lw_type_axes(PmLower *lw, const PmNames *names, PmType *t);
 
 // value.c
 PmVal pm_val_num(double v);

@@ -30,7 +30,7 @@ static int by_fn(const void *a, const void *b) {
   return x->fn < y->fn ? -1 : x->fn > y->fn;
 }
 
-// The newest mark that is not behind the node.
+// That of the newest mark that is not behind the node.
 PmSpan pm_micro_span(const PmMicro *mi, const PmMicroFn *f, int32_t node) {
   int32_t lo = 0, hi = mi->lw->n_marks;
   while (lo < hi) {

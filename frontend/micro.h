@@ -66,7 +66,9 @@ typedef struct PmMicro {
 #define PM_MICRO_MAX_EARLY 256
 
 // micro.c
+// The place in the program that the node was built for, or PM_NO_SPAN.
 PmSpan pm_micro_span(const PmMicro *mi, const PmMicroFn *f, int32_t node);
+// The type has the axis that micro-batches divide.
 bool pm_micro_rows(const PmMicro *mi, const PmType *t);
 // The other operands of node `n` must be summands too where one is: those that are none are averaged.
 bool pm_micro_joint(const PmNode *n, int32_t operand);
@@ -78,7 +80,8 @@ bool pm_micro_need(PmMicro *mi);
 // A result of the model that the micro-batches sum: the loss, and reports that need nothing after.
 bool pm_micro_is_summed(const PmMicro *mi, int32_t result);
 
-// micro_split.c
+// micro_split.c: the model becomes the function of one micro-batch; fills `before` and `after` of the module. Needs
+// pm_micro_need.
 void pm_micro_split(PmMicro *mi);
 
 #endif

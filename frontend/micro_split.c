@@ -1,8 +1,6 @@
 // Builds the three functions of a model with micro-batches. The function of one micro-batch takes the place of the
 // model; a repeat of which a part must wait runs twice, its second time over what the first has stacked.
-#include <string.h>
 
-#include "base/assert.h"
 #include "frontend/micro.h"
 
 // One function while it is built.
@@ -39,6 +37,21 @@ static PmValueId early_param(Split *s, int32_t number) {
   return pm_b_param(&s->b, value(e->f, e->v)->type, NULL);
 }
 
+// Parameters for the sums made before that f or a repeat in it uses.
+static void add_early_params(Split *s) {
+  for (int32_t e = 0; e < s->mi->n_early; e++) {
+    if (s->f->uses_early[e]) s->early[e] = early_param(s, e);
+  }
+}
+
+// Appends those that `g` uses to the operands of its repeat; returns how many operands there are then.
+static int32_t push_early(const Split *s, const PmMicroFn *g, PmValueId *in, int32_t n) {
+  for (int32_t e = 0; e < s->mi->n_early; e++) {
+    if (g->uses_early[e]) in[n++] = s->early[e];
+  }
+  return n;
+}
+
 static void keep_name(Split *s, const PmValue *from, PmValueId to) {
   PmValue *v = &pm_fn(s->b.m, s->b.fn)->values[to];
   if (v->def == PM_NONE) return;
@@ -56,18 +69,7 @@ static void copy_node(Split *s, const PmNode *n, const PmValueId *in) {
   }
 }
 
-// Results that nothing else of the function names get the value; the fresh function takes the old one's place.
-static void take_place(Split *s, PmFnId old) {
-  PmFn *made = pm_fn(s->b.m, s->b.fn), *place = pm_fn(s->b.m, old);
-  PmFn fresh = *made;
-  fresh.name = place->name;
-  fresh.base = place->base;
-  made->dead = true;
-  *place = fresh;
-}
-
 // ---- one micro-batch -----------------------------------------------------------------------------------------------
-
 // The value's share of its average over the micro-batches, to be added to summands.
 static PmValueId mean_of(Split *s, PmValueId v) {
   if (s->mean[v] != PM_NONE) return s->mean[v];
@@ -92,20 +94,12 @@ static void one_repeat(Split *s, int32_t at) {
   call.n_in = 0;
   call.attr.n_inv = 0;
   for (int32_t i = 0; i < n->n_in; i++) {
-    if (i == n->attr.n_carry + n->attr.n_inv) {
-      for (int32_t e = 0; e < s->mi->n_early; e++) {
-        if (g->uses_early[e]) in[call.n_in++] = s->early[e];
-      }
-    }
+    if (i == n->attr.n_carry + n->attr.n_inv) call.n_in = push_early(s, g, in, call.n_in);
     if (g->part[i] > PM_PART_SUM) continue;
     bool carried = i < n->attr.n_carry;
     in[call.n_in++] = carried && g->part[i] == PM_PART_SUM ? summand(s, n->in[i]) : s->map[n->in[i]];
   }
-  if (n->n_in == n->attr.n_carry + n->attr.n_inv) {
-    for (int32_t e = 0; e < s->mi->n_early; e++) {
-      if (g->uses_early[e]) in[call.n_in++] = s->early[e];
-    }
-  }
+  if (n->n_in == n->attr.n_carry + n->attr.n_inv) call.n_in = push_early(s, g, in, call.n_in);
   for (int32_t i = n->attr.n_carry; i < n->attr.n_carry + n->attr.n_inv; i++) {
     call.attr.n_inv += g->part[i] <= PM_PART_SUM;
   }
@@ -156,11 +150,7 @@ static PmFnId build_one(PmMicro *mi, PmMicroFn *f) {
   const PmNode *call = &f->outer->f.nodes[f->node];
   Split s = open_split(mi, f, pm_module_add_fn(mi->lw->m, f->f.name, f->f.kind));
   for (int32_t i = 0; i <= f->f.n_params; i++) {
-    if (i == call->attr.n_carry + call->attr.n_inv) {
-      for (int32_t e = 0; e < mi->n_early; e++) {
-        if (f->uses_early[e]) s.early[e] = early_param(&s, e);
-      }
-    }
+    if (i == call->attr.n_carry + call->attr.n_inv) add_early_params(&s);
     if (i < f->f.n_params && f->part[i] <= PM_PART_SUM) s.map[i] = copy_param(&s, value(f, i));
   }
   for (int32_t i = 0; i < f->f.n_nodes; i++) one_node(&s, i);
@@ -174,7 +164,7 @@ static PmFnId build_one(PmMicro *mi, PmMicroFn *f) {
     results[n++] = out == PM_PART_SUM ? summand(&s, r) : s.map[r];
   }
   pm_b_results(&s.b, results, push_fronts(&s, results, n));
-  take_place(&s, f->id);
+  pm_module_replace_fn(mi->lw->m, f->id, s.b.fn);
   return f->id;
 }
 
@@ -203,13 +193,12 @@ static void build_model(PmMicro *mi) {
   }
   for (int32_t k = 0; k < f->n_fronts; k++) named[n + k] = (PmBinding){.var = PM_NONE};
   pm_b_results(&s.b, results, push_fronts(&s, results, n));
-  take_place(&s, f->id);
+  pm_module_replace_fn(mi->lw->m, f->id, s.b.fn);
   pm_fn(lw->m, f->id)->param_bind = bind;
   pm_fn(lw->m, f->id)->result_bind = named;
 }
 
 // ---- before --------------------------------------------------------------------------------------------------------
-
 // Marks what the sums of inputs are made of, from the last value to the first; a body marks values outside of it.
 static void mark_before(PmMicroFn *f) {
   for (int32_t i = f->f.n_nodes - 1; i >= 0; i--) {
@@ -274,7 +263,6 @@ static void build_before(PmMicro *mi) {
 }
 
 // ---- after ---------------------------------------------------------------------------------------------------------
-
 static PmFnId build_after(PmMicro *mi, PmMicroFn *f, bool *takes);
 
 // The rest of a repeat. Carried names took part in the micro-batches, so that nothing is carried here.
@@ -288,9 +276,7 @@ static void after_repeat(Split *s, int32_t at) {
   for (int32_t i = n->attr.n_carry; i < n_fixed; i++) {
     if (g->late[i]) in[n_in++] = s->map[n->in[i]];
   }
-  for (int32_t e = 0; e < s->mi->n_early; e++) {
-    if (g->uses_early[e]) in[n_in++] = s->early[e];
-  }
+  n_in = push_early(s, g, in, n_in);
   attr.n_carry = 0;
   attr.n_inv = n_in;
   for (int32_t i = n_fixed; i < n->n_in; i++) {
@@ -329,7 +315,7 @@ static void after_nodes(Split *s) {
   }
 }
 
-// Parameters for the sums of the micro-batches. `turn`: of one turn of the repeat that stacked them.
+// Parameters for the sums of the micro-batches.
 static void add_fronts(Split *s) {
   for (int32_t k = 0; k < s->f->n_fronts; k++) {
     PmFront *front = &s->f->fronts[k];
@@ -343,11 +329,7 @@ static PmFnId build_after(PmMicro *mi, PmMicroFn *f, bool *takes) {
   const char *name = pm_intern_printf(mi->lw->names, "%s.after", f->f.name);
   Split s = open_split(mi, f, pm_module_add_fn(mi->lw->m, name, PM_FN_BODY));
   for (int32_t i = call->attr.n_carry; i <= f->f.n_params; i++) {
-    if (i == call->attr.n_carry + call->attr.n_inv) {
-      for (int32_t e = 0; e < mi->n_early; e++) {
-        if (f->uses_early[e]) s.early[e] = early_param(&s, e);
-      }
-    }
+    if (i == call->attr.n_carry + call->attr.n_inv) add_early_params(&s);
     if (i < f->f.n_params && f->late[i]) s.map[i] = copy_param(&s, value(f, i));
   }
   add_fronts(&s);

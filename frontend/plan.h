@@ -28,10 +28,10 @@ void pm_plan_no_mesh_axis(PmPlan *p, PmName name);
 void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item);
 // `chosen`: the plan will be used, so what this version cannot do is an error.
 void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
-// accumulate(micro=N)
+// The directive is `accumulate(micro=N)`.
 bool pm_plan_accumulates(const PmPlanItem *item);
 // directives.c
-// Whether the directive may stand as it does; else it was reported.
+// Whether the directive may stand as it does; else it was reported. `chosen`: the item is of the plan that is used.
 bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
 // Whether two directives say the same thing: one stands once in a plan, and a child's replaces its parent's.
 bool pm_directive_same_slot(const PmPlanItem *a, const PmPlanItem *b);

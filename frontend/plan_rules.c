@@ -238,7 +238,7 @@ bool pm_plan_accumulates(const PmPlanItem *item) {
          !a->end;
 }
 
-// The one mesh axis or axis that a keyword argument names.
+// The value of a keyword argument, or NULL.
 static const PmExpr *named_arg(const PmPlanItem *item, const char *key) {
   for (int32_t i = 0; i < item->args.n; i++) {
     const PmArg *a = &item->args.items[i];
@@ -247,6 +247,7 @@ static const PmExpr *named_arg(const PmPlanItem *item, const char *key) {
   return NULL;
 }
 
+// NONE: the directive is none of attention.
 static PmAttend attend_of(const PmPlanItem *item) {
   static const char *const words[PM_ATTEND_COUNT] = {
       [PM_ATTEND_GATHER] = "gather", [PM_ATTEND_RING] = "ring", [PM_ATTEND_ULYSSES] = "ulysses"};
@@ -309,10 +310,6 @@ void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
     return;
   }
   if (add_zero(p, item, chosen) || add_attend(p, item)) return;
-  if (strcmp(item->name.text, "accumulate") == 0 && !pm_plan_accumulates(item)) {
-    pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "write `accumulate(micro=N)`: N micro-batches to a step");
-    return;
-  }
   add_line(p, item_text(p, item), item->span);
   if (chosen && !asks_nothing(item)) {
     pm_lw_later(lw, item->span, pm_arena_printf(lw->arena, "the directive `%s`", item_text(p, item)));

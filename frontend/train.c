@@ -1,4 +1,4 @@
-// `train`: optimizer, schedule, data.
+// `train`: its settings, the schedule and the optimizer; `data` is read in data.c.
 #include <math.h>
 #include <string.h>
 

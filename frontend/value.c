@@ -1,6 +1,5 @@
 // Values and elementwise operators: exact numbers, promotion, and the containment rule of broadcasting.
 #include <math.h>
-#include <string.h>
 
 #include "base/assert.h"
 #include "frontend/lower.h"

@@ -41,7 +41,7 @@ static bool splits_valid(const PmModule *m, const PmType *t, PmBuf *why) {
       used |= bit;
       if (!pm_mul_i64(parts, m->mesh[d->split.mesh[k]].size, &parts)) return invalid(why, "a split of too many parts");
     }
-    bool zigzag = d->split.n && d->split.zigzag;
+    bool zigzag = pm_split_is_zigzag(&d->split);
     if (zigzag && m->axes[d->axis].pad) return invalid(why, "axis %s is padded, in an order", m->axes[d->axis].name);
     if (zigzag && parts >= 1 && !pm_split_divides(m, &d->split, m->axes[d->axis].size)) {
       return invalid(why, "axis %s of size %lld does not divide into two chunks a rank", m->axes[d->axis].name,

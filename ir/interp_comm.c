@@ -4,11 +4,7 @@
 #include "base/assert.h"
 #include "ir/interp_ops.h"
 
-int64_t pm_group_size(const PmEval *e) {
-  int64_t n = 1;
-  for (int32_t i = 0; i < e->node->attr.n_mesh; i++) n *= e->ip->m->mesh[e->node->attr.mesh[i]].size;
-  return n;
-}
+int64_t pm_group_size(const PmEval *e) { return pm_mesh_group(e->ip->m, e->node->attr.mesh, e->node->attr.n_mesh); }
 
 int64_t pm_group_index(const PmEval *e, int64_t rank) {
   int64_t at = 0;
@@ -116,7 +112,7 @@ static PmStatus *set_apart(PmEval *e, PmAxisId axis, PmTensor *copy, const PmTen
 static PmStatus *put_together(PmEval *e, PmAxisId axis) {
   const PmType *from = &e->in[0]->type, *to = &e->out->type;
   const PmSplit *had = &from->dims[pm_type_find(from, axis)].split;
-  if (had->n == 0 || !had->zigzag || to->dims[pm_type_find(to, axis)].split.n > 0) return NULL;
+  if (!pm_split_is_zigzag(had) || to->dims[pm_type_find(to, axis)].split.n > 0) return NULL;
   PmTensor copy = {.data = NULL};
   PM_TRY(pm_interp_alloc(e->ip, to, &copy));
   memcpy(copy.data, e->out->data, (size_t)(copy.n * copy.ranks) * sizeof *copy.data);

@@ -290,6 +290,8 @@ PmVarId pm_module_find_var(const PmModule *m, const char *path);
 PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes the name unique (".2", ".3", ...)
 // The same for many of one name: tries `name` (1) or `name.N` from *number on, and leaves there the number taken.
 PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number);
+// `id` gets what was built as `made`, which is dead then; its name, base and bindings stay.
+void pm_module_replace_fn(PmModule *m, PmFnId id, PmFnId made);
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);
 static inline PmFn *pm_fn(const PmModule *m, PmFnId id) { return &m->fns[id]; }
 // What each variable owns, in ascending order: first[v], then next[] of that, until PM_NONE.
@@ -318,6 +320,7 @@ int64_t pm_type_local_elements(const PmModule *m, const PmType *t);
 int64_t pm_type_local_bytes(const PmModule *m, const PmType *t);
 int64_t pm_mesh_ranks(const PmModule *m);
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh);
+int64_t pm_mesh_group(const PmModule *m, const uint8_t *mesh, int32_t n);  // ranks in a group over these n mesh axes
 // The ranks among which a permute moves parts: those that differ in these mesh axes only. The part of the rank at place i
 // of their row-major order over `from` goes to the one at place i of that over `to`.
 typedef struct PmPermute {

@@ -153,6 +153,16 @@ PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32
   return m->n_fns++;
 }
 
+void pm_module_replace_fn(PmModule *m, PmFnId id, PmFnId made) {
+  PmFn *place = pm_fn(m, id), fresh = *pm_fn(m, made);
+  fresh.name = place->name;
+  fresh.base = place->base;
+  fresh.param_bind = place->param_bind;
+  fresh.result_bind = place->result_bind;
+  pm_fn(m, made)->dead = true;
+  *place = fresh;
+}
+
 PmFnId pm_module_find_fn(const PmModule *m, const char *name) {
   const char *key = pm_intern_find(m->names, name);
   for (int32_t i = 0; key && i < m->n_fns; i++) {
@@ -229,12 +239,16 @@ int64_t pm_mesh_ranks(const PmModule *m) {
 
 uint64_t pm_random_stream(const PmModule *m, int64_t index) { return pm_hash64(&index, sizeof index, m->seed); }
 
+int64_t pm_mesh_group(const PmModule *m, const uint8_t *mesh, int32_t n) {
+  int64_t ranks = 1;
+  for (int32_t i = 0; i < n; i++) ranks *= m->mesh[mesh[i]].size;
+  return ranks;
+}
+
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh) {
   for (int32_t i = m->n_mesh - 1; i > mesh; i--) rank /= m->mesh[i].size;
   return rank % m->mesh[mesh].size;
 }
-
-static bool is_zigzag(const PmSplit *s) { return s->n > 0 && s->zigzag; }
 
 // The mesh axes of the splits beyond what both types have of each dim, then those of `others` that are not among them.
 static int32_t moved_axes(const PmType *t, const PmType *other, uint32_t others, uint8_t *out) {
@@ -260,7 +274,7 @@ bool pm_permute_orders(const PmModule *m, const PmType *from, const PmType *to, 
   for (int32_t d = 0; d < from->rank; d++) {
     const PmSplit *a = &from->dims[d].split, *b = &to->dims[d].split;
     if (pm_split_parts(m, a) != pm_split_parts(m, b)) return false;
-    if ((is_zigzag(a) || is_zigzag(b)) && !pm_split_equal(a, b)) return false;
+    if ((pm_split_is_zigzag(a) || pm_split_is_zigzag(b)) && !pm_split_equal(a, b)) return false;
   }
   uint32_t all = 0;
   uint8_t axes[PM_MAX_MESH];
@@ -292,14 +306,14 @@ static int64_t first_place(const PmModule *m, const PmDim *d, int64_t rank) {
 
 int64_t pm_dim_global(const PmModule *m, const PmDim *d, int64_t rank, int64_t local) {
   int64_t at = first_place(m, d, rank) + local;
-  if (!is_zigzag(&d->split)) return at;
+  if (!pm_split_is_zigzag(&d->split)) return at;
   return pm_zigzag_global(pm_axis_size(m, d->axis), m->mesh[d->split.mesh[0]].size, at);
 }
 
 int64_t pm_dim_find(const PmModule *m, const PmDim *d, int64_t rank, int64_t global) {
   int64_t size = pm_axis_size(m, d->axis), at = global;
   if (global < 0 || global >= size) return PM_NONE;
-  if (is_zigzag(&d->split)) at = pm_zigzag_place(size, m->mesh[d->split.mesh[0]].size, global);
+  if (pm_split_is_zigzag(&d->split)) at = pm_zigzag_place(size, m->mesh[d->split.mesh[0]].size, global);
   at -= first_place(m, d, rank);
   return at >= 0 && at < pm_dim_local(m, d) ? at : PM_NONE;
 }
@@ -309,5 +323,5 @@ bool pm_split_divides(const PmModule *m, const PmSplit *s, int64_t size) {
   for (int32_t i = 0; i < s->n; i++)
     if (!pm_mul_i64(parts, m->mesh[s->mesh[i]].size, &parts)) return false;
   if (parts < 1 || size % parts != 0) return false;
-  return !is_zigzag(s) || (pm_mul_i64(m->mesh[s->mesh[0]].size, 2, &chunks) && size % chunks == 0);
+  return !pm_split_is_zigzag(s) || (pm_mul_i64(m->mesh[s->mesh[0]].size, 2, &chunks) && size % chunks == 0);
 }

@@ -106,6 +106,8 @@ bool pm_split_has(const PmSplit *s, int32_t mesh) {
   return false;
 }
 
+bool pm_split_is_zigzag(const PmSplit *s) { return s->n > 0 && s->zigzag; }
+
 bool pm_split_push(PmSplit *s, int32_t mesh) {
   if (s->n >= PM_MAX_SPLIT) return false;
   if (s->n == 0) s->zigzag = false;

@@ -79,6 +79,7 @@ void pm_type_clear_placement(PmType *t);
 
 bool pm_split_equal(const PmSplit *a, const PmSplit *b);
 bool pm_split_has(const PmSplit *s, int32_t mesh);
+bool pm_split_is_zigzag(const PmSplit *s);     // some mesh axis splits it, the first in zigzag order
 bool pm_split_push(PmSplit *s, int32_t mesh);  // false when full
 void pm_split_cut(PmSplit *s, int32_t mesh);   // drops the mesh axis and all that are minor to it
 // The mesh axis stands in some dim's split.

@@ -1,4 +1,3 @@
-#include "base/assert.h"
 #include "ir/infer.h"
 #include "ir/namemap.h"
 #include "ir/optable.h"

@@ -1,9 +1,7 @@
 // Micro-batches: a repeat over their numbers whose turn is one forward and backward, and which carries the sums: of
 // every gradient, in the type that it is summed in over ranks, and of what the model returns. A sum starts as zero and
 // stays partial over ranks as long as every summand is, so that it is reduced once, after the last turn.
-#include <string.h>
 
-#include "base/assert.h"
 #include "passes/train_step.h"
 
 // The repeat while its operands and its body are gathered.

@@ -2,10 +2,8 @@
 
 #include <string.h>
 
-#include "base/assert.h"
 #include "passes/partial_cut.h"
 
-#define MAX_NESTING 64
 #define LIBRARY "std"  // the path that places in the standard library have
 
 typedef struct Shape {
@@ -219,11 +217,11 @@ static void move_given(const Move *mv, const PmTreeFn *t, PmValueId v) {
 
 // What the backward is given was in this form in the forward already: it is saved so, from there on.
 static void move_saved(const Move *mv, const PmTreeFn *t, PmValueId v) {
-  const PmTreeFn *chain[MAX_NESTING];
-  PmValueId values[MAX_NESTING];
+  const PmTreeFn *chain[PM_MAX_NESTING];
+  PmValueId values[PM_MAX_NESTING];
   int32_t n = 0;
   while (v < pm_fn(mv->m, t->fn)->n_params) {
-    if (t->parent == PM_NONE || n == MAX_NESTING) return;  // a variable has one placement everywhere
+    if (t->parent == PM_NONE || n == PM_MAX_NESTING) return;  // a variable has one placement everywhere
     chain[n] = t;
     values[n++] = v;
     const PmTreeFn *caller = &mv->tree->fns[t->parent];

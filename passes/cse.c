@@ -23,7 +23,7 @@ static void put_type(PmBuf *b, const PmType *t) {
     const PmDim *d = &t->dims[i];
     put_i64(b, d->axis);
     put_i64(b, d->split.n);
-    put_i64(b, d->split.n && d->split.zigzag);
+    put_i64(b, pm_split_is_zigzag(&d->split));
     pm_buf_put(b, d->split.mesh, d->split.n);
   }
   put_i64(b, t->n_partial);

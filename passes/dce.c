@@ -1,6 +1,5 @@
 // Dead code: a value lives when a result that somebody uses depends on it. Liveness crosses calls, so that a callee
 // loses the parameters, results and carried values that none of its callers needs; all of it is one least fixed point.
-#include <string.h>
 
 #include "passes/simplify.h"
 

@@ -83,13 +83,6 @@ static void build_forward(const PmFn *f, PmGradDraft *w) {
   }
 }
 
-static int64_t type_bytes(const PmModule *m, const PmType *t) {
-  int64_t n;
-  bool ok = pm_type_elements(m, t, &n);
-  PM_ASSERT(ok, "a value of more than 2^48 elements");
-  return n * pm_dtype_bytes((PmDtype)t->dtype);
-}
-
 // Made again in the backward rather than saved: what constants alone decide, and views and widenings, whose operand is
 // not larger than they are. An axis taken apart stays so: its minor part may be split over ranks, which it could not be
 // inside of the whole.
@@ -101,7 +94,7 @@ static bool is_remade(const PmModule *m, const PmFn *fwd, const PmNode *node, co
   if (all_exact) return true;
   if (node->attr.n_to > 1) return false;
   return (flags & PM_F_LINEAR) && node->n_in == 1 &&
-         type_bytes(m, &fwd->values[node->out].type) >= type_bytes(m, &fwd->values[node->in[0]].type);
+         pm_type_whole_bytes(m, &fwd->values[node->out].type) >= pm_type_whole_bytes(m, &fwd->values[node->in[0]].type);
 }
 
 // Opens the draft of f.bwd: every value of f.fwd that is not remade is a parameter; then come the cotangents of seeded

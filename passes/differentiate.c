@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "base/assert.h"
 #include "passes/grad.h"
 #include "passes/passes.h"
 

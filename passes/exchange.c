@@ -1,6 +1,7 @@
 #include "passes/exchange.h"
 
 #include "passes/partial_cut.h"
+#include "passes/rewrite.h"
 
 typedef struct Form {
   PmArena *arena;
@@ -16,14 +17,6 @@ bool *pm_slot_axes(PmArena *arena, const PmModule *m) {
     for (int32_t k = 0; k < m->fns[i].n_nodes; k++)
       if (m->fns[i].nodes[k].op == PM_OP_slot_of) slots[m->fns[i].nodes[k].attr.to[0]] = true;
   return slots;
-}
-
-static int32_t *count_uses(PmArena *arena, const PmFn *f) {
-  int32_t *uses = PM_NEW_N(arena, int32_t, f->n_values + 1);
-  for (int32_t i = 0; i < f->n_nodes; i++)
-    for (int32_t k = 0; k < f->nodes[i].n_in; k++) uses[f->nodes[i].in[k]]++;
-  for (int32_t i = 0; i < f->n_results; i++) uses[f->results[i]]++;
-  return uses;
 }
 
 static const PmType *type_of(const Form *x, PmValueId v) { return &x->f->values[v].type; }
@@ -114,7 +107,7 @@ void pm_exchange_form(PmArena *scratch, PmModule *m) {
   for (int32_t i = 0; i < m->n_fns; i++) {
     if (m->fns[i].dead) continue;
     x.f = &m->fns[i];
-    x.uses = count_uses(scratch, x.f);
+    x.uses = pm_fn_uses(scratch, x.f);
     for (int32_t k = 0; k < x.f->n_nodes; k++) {
       if (x.f->nodes[k].op == PM_OP_split) form_scatter(&x, k);
       form_gather(&x, k);

@@ -60,7 +60,7 @@ static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, con
 }
 
 // Rows and positions of one exchange share a mesh axis: that is what moves.
-static bool share(const PmFactor *a, const PmFactor *b) {
+static bool is_exchange(const PmFactor *a, const PmFactor *b) {
   return (a->rows && b->positions) || (a->positions && b->rows);
 }
 
@@ -72,7 +72,7 @@ static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e,
       winner = i;
       continue;
     }
-    if (share(&e->factors.items[i], &e->factors.items[winner])) {
+    if (is_exchange(&e->factors.items[i], &e->factors.items[winner])) {
       e->crosses |= UINT32_C(1) << mesh;
       continue;
     }
@@ -92,10 +92,10 @@ static bool is_unused(const PmExec *e, int32_t mesh) {
 // Gathering sends (g - 1)/g of the operand; dealing it out anew (g - 1)/g of a part, and then as much of the result.
 static bool pays(const PmModule *m, const PmFn *f, const PmNode *n, int32_t mesh) {
   const PmType *x = &f->values[n->in[0]].type, *y = &f->values[n->out].type;
-  double ways = (double)m->mesh[mesh].size, share = 1;
-  for (int32_t d = 0; d < x->rank; d++) share *= (double)pm_split_parts(m, &x->dims[d].split);
-  double in = elements(m, x) / (share / ways) * (double)pm_dtype_bytes((PmDtype)x->dtype);
-  double out = elements(m, y) / (share / ways) * (double)pm_dtype_bytes((PmDtype)y->dtype);
+  double ways = (double)m->mesh[mesh].size, parts = 1;
+  for (int32_t d = 0; d < x->rank; d++) parts *= (double)pm_split_parts(m, &x->dims[d].split);
+  double in = elements(m, x) / (parts / ways) * (double)pm_dtype_bytes((PmDtype)x->dtype);
+  double out = elements(m, y) / (parts / ways) * (double)pm_dtype_bytes((PmDtype)y->dtype);
   return (1 - 1 / ways) * (in - in / ways - out) > PM_COLLECTIVE_CHARGE;
 }
 

@@ -1,7 +1,6 @@
 // Gradients of the ops. A hook reads the cotangent of the node's result and adds one to each operand that wants it.
 // Axes may stand in any order in a cotangent: names make a transpose free. Exact order is needed where functions meet,
 // and pm_grad_conform makes it there.
-#include "base/assert.h"
 #include "passes/grad.h"
 
 typedef void (*Hook)(PmGrad *g, const PmNode *node);

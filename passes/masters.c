@@ -7,7 +7,6 @@
 // the master. A parameter is split so when it is updated and every use of it in the model is a cast to one narrower
 // type. One that is also read as it is stored, or in two types, stays one variable, and so does one that is read in a
 // wider type: its copy would be larger than what it copies.
-#include "base/assert.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -11,9 +11,7 @@
 #include "passes/pad.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "base/assert.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/shard_rules.h"
@@ -130,8 +128,7 @@ static bool set_sizes(Pad *p) {
   return some;
 }
 
-// ---- rebuilding
-// --------------------------------------------------------------------------------------------------------
+// ---- rebuilding ----------------------------------------------------------------------------------------------------
 typedef struct Rebuild {
   Pad *p;
   const PmTreeFn *t;

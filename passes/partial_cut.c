@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "base/assert.h"
 #include "passes/net_cut.h"
 
 typedef struct Cut {

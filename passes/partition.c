@@ -290,14 +290,7 @@ static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, con
     pm_ring_build(&r.b, &r.old, &core, result_types);
   else
     rebuild_body(&r, result_types);
-  PmFn *made = pm_fn(p->m, r.b.fn), *place = pm_fn(p->m, tf->fn);
-  PmFn fresh = *made;
-  made->dead = true;
-  fresh.name = r.old.name;
-  fresh.base = r.old.base;
-  fresh.param_bind = r.old.param_bind;
-  fresh.result_bind = r.old.result_bind;
-  *place = fresh;
+  pm_module_replace_fn(p->m, tf->fn, r.b.fn);
   return tf->fn;
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/assert.h"
 #include "ir/text.h"
 
 static const PmPass passes[] = {

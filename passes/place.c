@@ -12,9 +12,7 @@
 //    leave, and that is propagated like a rule: else the ranks that share an expert would all compute all of its slots.
 // 5. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
 // 6. Lookups and scatters whose rows and positions are split alike become exchanges of rows (exchange.c).
-#include <string.h>
 
-#include "base/assert.h"
 #include "passes/attend.h"
 #include "passes/exchange.h"
 #include "passes/passes.h"
@@ -325,12 +323,6 @@ static void propagate(Place *p) {
   }
 }
 
-static bool uses_mesh(const PmPlaced *s, int32_t rank, int32_t mesh) {
-  for (int32_t d = 0; d < rank; d++)
-    if (pm_split_has(&s->split[d], mesh)) return true;
-  return false;
-}
-
 // Gives axis `slot` of `table` the mesh axes that split the positions of `idx` in `rows` and are free in the table.
 static bool follow_positions(Place *p, const PmTreeFn *t, PmValueId table_value, PmAxisId slot, PmValueId idx_value,
                              PmValueId rows) {
@@ -346,7 +338,7 @@ static bool follow_positions(Place *p, const PmTreeFn *t, PmValueId table_value,
     const int32_t at = pm_type_find(moved, idx->dims[i].axis);
     const PmSplit *split = &p->slots[from].split[at];
     for (int32_t k = 0; k < split->n && want.n < PM_MAX_SPLIT; k++) {
-      if (uses_mesh(to, table->rank, split->mesh[k])) continue;
+      if (pm_placed_uses(table, to, PM_NONE, split->mesh[k])) continue;
       pm_split_push(&want, split->mesh[k]);
       source = source == PM_NONE ? at : source;
     }

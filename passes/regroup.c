@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "passes/partial_cut.h"
+#include "passes/rewrite.h"
 
 typedef struct Term {
   PmValueId value;
@@ -20,14 +21,6 @@ typedef struct Chain {
 
 static bool is_scalar_add(const PmFn *f, const PmNode *n) {
   return n->op == PM_OP_map && n->attr.fn == PM_S_add && f->values[n->out].type.rank == 0;
-}
-
-static int32_t *count_uses(PmArena *arena, const PmFn *f) {
-  int32_t *uses = PM_NEW_N(arena, int32_t, f->n_values + 1);
-  for (int32_t i = 0; i < f->n_nodes; i++)
-    for (int32_t k = 0; k < f->nodes[i].n_in; k++) uses[f->nodes[i].in[k]]++;
-  for (int32_t i = 0; i < f->n_results; i++) uses[f->results[i]]++;
-  return uses;
 }
 
 static uint32_t sums_of(PmArena *arena, const PmModule *m, const PmFn *f, PmValueId v) {
@@ -95,7 +88,7 @@ static bool differs(const Chain *c) {
 void pm_regroup_sums(PmArena *arena, PmModule *m, const PmTree *tree) {
   for (int32_t t = 0; t < tree->n_fns; t++) {
     PmFn *f = pm_fn(m, tree->fns[t].fn);
-    const int32_t *uses = count_uses(arena, f);
+    const int32_t *uses = pm_fn_uses(arena, f);
     for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
       Chain c;
       if (!is_scalar_add(f, &f->nodes[i]) || !find_chain(arena, m, f, uses, i, &c)) continue;

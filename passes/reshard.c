@@ -4,14 +4,9 @@
 
 #include "base/assert.h"
 
-static int64_t group_of(const PmModule *m, const PmAttr *attr) {
-  int64_t group = 1;
-  for (int32_t i = 0; i < attr->n_mesh; i++) group *= m->mesh[attr->mesh[i]].size;
-  return group;
-}
-
+// Bytes that a rank sends in the step, as the table in reshard_search.c counts them.
 static int64_t sent(const PmModule *m, PmOp op, const PmAttr *attr, const PmType *before, const PmType *after) {
-  int64_t n = pm_type_local_bytes(m, before), others = n - n / group_of(m, attr);
+  int64_t n = pm_type_local_bytes(m, before), others = n - n / pm_mesh_group(m, attr->mesh, attr->n_mesh);
   if (op == PM_OP_slice) return 0;
   if (op == PM_OP_permute) return n;
   if (op == PM_OP_all_gather) return pm_type_local_bytes(m, after) - n;
@@ -73,20 +68,25 @@ static PmAttr attr_of(const PmModule *m, const PmReshardMove *n, const PmType *b
   return a;
 }
 
+// All partial sums that `to` has not, in one step a kind.
+static void reduce_all(const PmModule *m, PmReshard *r, PmType *cur, const PmType *to) {
+  for (int32_t kind = 0; kind < PM_REDUCE_COUNT; kind++) {
+    PmType after = *cur;
+    PmAttr attr = {.kind = (PmReduceKind)kind};
+    for (int32_t i = 0; i < cur->n_partial; i++) {
+      if (cur->partial[i].kind != kind || pm_type_partial_on(to, cur->partial[i].mesh) >= 0) continue;
+      attr.mesh[attr.n_mesh++] = cur->partial[i].mesh;
+      pm_type_drop_partial(&after, cur->partial[i].mesh);
+    }
+    if (attr.n_mesh > 0) push(m, r, PM_OP_all_reduce, &attr, cur, &after);
+    *cur = after;
+  }
+}
+
 // Reduces, gathers and slices whatever differs.
 static void by_gathers(const PmModule *m, const PmType *from, const PmType *to, PmReshard *r) {
   PmType cur = *from, common = pm_reshard_common(from, to);
-  for (int32_t kind = 0; kind < PM_REDUCE_COUNT; kind++) {
-    PmType after = cur;
-    PmAttr attr = {.kind = (PmReduceKind)kind};
-    for (int32_t i = 0; i < cur.n_partial; i++) {
-      if (cur.partial[i].kind != kind || pm_type_partial_on(to, cur.partial[i].mesh) >= 0) continue;
-      attr.mesh[attr.n_mesh++] = cur.partial[i].mesh;
-      pm_type_drop_partial(&after, cur.partial[i].mesh);
-    }
-    if (attr.n_mesh > 0) push(m, r, PM_OP_all_reduce, &attr, &cur, &after);
-    cur = after;
-  }
+  reduce_all(m, r, &cur, to);
   for (int32_t pass = 0; pass < 2; pass++) {
     for (int32_t d = 0; d < cur.rank; d++) {
       const PmSplit *same = &common.dims[d].split;
@@ -101,9 +101,9 @@ static void by_gathers(const PmModule *m, const PmType *from, const PmType *to, 
   }
 }
 
-static bool in_order(const PmType *t) {
+static bool has_zigzag(const PmType *t) {
   for (int32_t d = 0; d < t->rank; d++)
-    if (t->dims[d].split.n && t->dims[d].split.zigzag) return true;
+    if (pm_split_is_zigzag(&t->dims[d].split)) return true;
   return false;
 }
 
@@ -196,18 +196,7 @@ static bool leave_one(const PmModule *m, PmReshard *r, PmType *cur, const PmType
 static void step_by_step(const PmModule *m, const PmType *from, const PmType *to, PmReshard *r) {
   PmType cur = *from;
   while (scatter_one(m, r, &cur, to)) continue;
-  for (int32_t kind = 0; kind < PM_REDUCE_COUNT; kind++) {
-    PmAttr attr = {.kind = (PmReduceKind)kind};
-    PmType after = cur;
-    for (int32_t i = 0; i < cur.n_partial; i++) {
-      int32_t mesh = cur.partial[i].mesh;
-      if (cur.partial[i].kind != kind || pm_type_partial_on(to, mesh) >= 0) continue;
-      attr.mesh[attr.n_mesh++] = (uint8_t)mesh;
-      pm_type_drop_partial(&after, mesh);
-    }
-    if (attr.n_mesh > 0) push(m, r, PM_OP_all_reduce, &attr, &cur, &after);
-    cur = after;
-  }
+  reduce_all(m, r, &cur, to);
   while (slice_one(m, r, &cur, to) || leave_one(m, r, &cur, to, false) || leave_one(m, r, &cur, to, true)) continue;
 }
 
@@ -215,7 +204,7 @@ PmReshard pm_reshard_plan(const PmModule *m, const PmType *from, const PmType *t
   PmReshard r = {.n = 0};
   int64_t a = pm_type_local_bytes(m, from), b = pm_type_local_bytes(m, to);
   r.peak = a > b ? a : b;
-  if (in_order(from) || in_order(to)) {
+  if (has_zigzag(from) || has_zigzag(to)) {
     step_by_step(m, from, to, &r);
     PM_ASSERT(pm_type_equal(r.n ? &r.steps[r.n - 1].result : from, to), "resharding stopped short");
     return r;

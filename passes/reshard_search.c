@@ -5,8 +5,8 @@
 //   permute     n            any state whose parts have the same shape
 //   all_to_all  n - n/g      the minor axes of one dim go to the minor end of another
 //   all_gather  (g - 1) n    the minor axes of a dim become free
-//   reduce      2 (n - n/g)  partial sums become free (all_reduce), or go to the minor end of a dim (reduce_scatter,
-//   half)
+//   reduce      2 (n - n/g)  partial sums become free (all_reduce), or go to the minor end of a dim (reduce_scatter),
+//                            which sends half
 //
 // n are the local bytes before the step, g the ranks of the group. A maximum is reduced when no sum is left to reduce:
 // the two do not commute.

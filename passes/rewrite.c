@@ -1,7 +1,5 @@
 #include "passes/rewrite.h"
 
-#include <string.h>
-
 #include "base/assert.h"
 
 static const bool takes_type[PM_OP_COUNT] = {[PM_OP_const] = true,
@@ -76,6 +74,20 @@ bool pm_is_cheap(const PmNode *node) {
   uint32_t flags = pm_op_flags(node->op);
   if (flags & (PM_F_CALL | PM_F_COMM)) return false;
   return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
+}
+
+int32_t *pm_fn_uses(PmArena *arena, const PmFn *f) {
+  int32_t *uses = PM_NEW_N(arena, int32_t, f->n_values + 1);
+  for (int32_t i = 0; i < f->n_nodes; i++)
+    for (int32_t k = 0; k < f->nodes[i].n_in; k++) uses[f->nodes[i].in[k]]++;
+  for (int32_t i = 0; i < f->n_results; i++) uses[f->results[i]]++;
+  return uses;
+}
+
+int64_t pm_type_whole_bytes(const PmModule *m, const PmType *t) {
+  int64_t n;
+  bool ok = pm_type_elements(m, t, &n);
+  return (ok ? n : PM_MAX_ELEMENTS) * pm_dtype_bytes((PmDtype)t->dtype);
 }
 
 PmAxisId pm_other_axis(PmModule *m, PmAxisId axis, const PmType *t) {

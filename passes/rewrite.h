@@ -28,6 +28,12 @@ bool pm_is_cheap(const PmNode *node);
 // An axis of `axis`' size that `t` does not have, under which a value with `axis` can be stacked along `axis`.
 PmAxisId pm_other_axis(PmModule *m, PmAxisId axis, const PmType *t);
 
+// By value: the operands and results of the function that it is.
+int32_t *pm_fn_uses(PmArena *arena, const PmFn *f);
+
+// Bytes of all elements, placement ignored; more than 2^48 elements count as so many.
+int64_t pm_type_whole_bytes(const PmModule *m, const PmType *t);
+
 // All functions that are not dead, callees before callers. LIMIT when calls nest deeper than PM_MAX_NESTING.
 PM_MUST_CHECK PmStatus *pm_fn_order(const PmModule *m, PmArena *arena, PmFnId **out_order, int32_t *out_n);
 

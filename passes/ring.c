@@ -1,7 +1,6 @@
 #include "passes/ring.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/assert.h"
 #include "passes/reshard.h"
@@ -77,13 +76,13 @@ static bool same_form(PmBuilder *b, PmValueId x, PmValueId y) {
 }
 
 // ---- the two products ----------------------------------------------------------------------------------------------
-// `visible`: a bool per query and key, or one for all of the block; PM_NONE: all.
 static PmValueId scores(const Ring *r, PmBuilder *b, PmValueId q, PmValueId k) {
   PmValueId a = pm_b_dot(b, q, k, &r->core->d, 1);
   double scale = pow((double)pm_axis_size(r->m, r->core->d), -0.5);
   return f32(b, mul(b, a, constant_like(b, a, scale)));
 }
 
+// `visible`: a bool per query and key, or one for all of the block; PM_NONE: all.
 static Sums attend(const Ring *r, PmBuilder *b, PmValueId q, PmValueId k, PmValueId v, PmAxisId keys,
                    PmValueId visible) {
   PmValueId a = scores(r, b, q, k);

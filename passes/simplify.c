@@ -1,8 +1,5 @@
 #include "passes/simplify.h"
 
-#include <string.h>
-
-#include "base/assert.h"
 #include "passes/passes.h"
 
 enum { MAX_REWRITES = 32, MAX_ROUNDS = 8 };

@@ -9,7 +9,6 @@
 // product, a sum, a lookup or a call. A minimum cut chooses the fewest bytes; of equal ones those next to their use.
 #include <string.h>
 
-#include "base/assert.h"
 #include "base/checked.h"
 #include "passes/net_cut.h"
 #include "passes/split.h"
@@ -155,14 +154,8 @@ enum { WANTED, ORIGIN };  // source and sink
 static int32_t want_vertex(PmValueId v) { return 2 + 2 * v; }
 static int32_t make_vertex(PmValueId v) { return 3 + 2 * v; }
 
-static int64_t type_bytes(const PmModule *m, const PmType *t) {
-  int64_t n;
-  bool ok = pm_type_elements(m, t, &n);
-  return (ok ? n : PM_MAX_ELEMENTS) * pm_dtype_bytes((PmDtype)t->dtype);
-}
-
 static void cut_value(Planner *s, PmNet *net, PmValueId v, const PmNode *cheap) {
-  pm_net_edge(net, want_vertex(v), make_vertex(v), type_bytes(s->m, &s->p->types[v]));
+  pm_net_edge(net, want_vertex(v), make_vertex(v), pm_type_whole_bytes(s->m, &s->p->types[v]));
   if (s->wants[v]) pm_net_edge(net, WANTED, want_vertex(v), PM_NET_INF);
   if (!cheap) pm_net_edge(net, make_vertex(v), ORIGIN, PM_NET_INF);
   for (int32_t k = 0; cheap && k < cheap->n_in; k++)

@@ -16,9 +16,9 @@
 typedef struct PmData PmData;
 
 // Opens the files of p->data (globs, in sorted order). For tokens p->data.x (and y, if any) must be i32 inputs of the
-// shape [batch, seq] or [seq]; an array must have its variable's shape but for the number of rows. With
-// micro-batches their numbers and their rows are one axis. ENVIRONMENT: a file
-// is missing; INPUT: it is malformed, too short, or of another shape.
+// shape [batch, seq] or [seq]; an array must have its variable's shape but for the number of rows. With micro-batches
+// their numbers and their rows are one axis. ENVIRONMENT: a file is missing; INPUT: it is malformed, too short, or of
+// another shape.
 PM_MUST_CHECK PmStatus *pm_data_open(const PmProgram *p, uint64_t seed, PmData **out);
 void pm_data_close(PmData *data);  // NULL is nothing
 bool pm_data_feeds(const PmData *data, int32_t var);

@@ -1,7 +1,5 @@
 #include "runtime/executor.h"
 
-#include <string.h>
-
 typedef PmStatus *StepFn(PmExecutor *x, const PmStep *s, int64_t step);
 
 static PmStatus *run_kernel(PmExecutor *x, const PmStep *s, int64_t step) {

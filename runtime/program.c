@@ -83,8 +83,7 @@ int64_t pm_var_dim_global(const PmProgram *p, const PmVarDim *d, int64_t rank, i
 
 int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member) {
   if (c->kind == PM_COLL_SHIFT) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < c->n_mesh; i++) n *= p->mesh_size[c->mesh[i]];
+    int64_t n = pm_program_group(p, c->mesh, c->n_mesh);
     return (member + n - 1) % n;
   }
   int64_t coord[PM_PROGRAM_MAX_MESH] = {0}, at = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/half.h"
 #include "base/philox.h"
 #include "runtime/comm/groups.h"
@@ -346,7 +347,8 @@ PmStatus *pm_session_set_var(PmSession *s, int32_t var, const void *global, int6
 // Every rank's part of a value, to every process.
 static PmStatus *exchange_parts(const PmSession *s, const char *what, const PmRange *at) {
   Exchange *e = s->exchange;
-  int64_t bytes = s->n_ranks * at->bytes;
+  int64_t bytes;
+  if (!pm_mul_i64(s->n_ranks, at->bytes, &bytes)) return PM_STATUS(PM_ERR_LIMIT, "`%s` is too large to collect", what);
   if (e->size < bytes) {
     char *more = realloc(e->bytes, (size_t)bytes);
     if (!more) return PM_STATUS(PM_ERR_LIMIT, "no memory for %lld bytes of `%s`", (long long)bytes, what);

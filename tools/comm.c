@@ -67,12 +67,9 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   PmCommRow *r = push_row(c);
   r->op = pm_op_name(n->op);
   r->reduce = n->op == PM_OP_all_reduce || n->op == PM_OP_reduce_scatter ? pm_reduce_text(n->attr.kind) : NULL;
-  r->group = 1;
   r->n_mesh = n->attr.n_mesh;
-  for (int32_t i = 0; i < r->n_mesh; i++) {
-    r->mesh[i] = m->mesh[n->attr.mesh[i]].name;
-    r->group *= m->mesh[n->attr.mesh[i]].size;
-  }
+  r->group = pm_mesh_group(m, n->attr.mesh, n->attr.n_mesh);
+  for (int32_t i = 0; i < r->n_mesh; i++) r->mesh[i] = m->mesh[n->attr.mesh[i]].name;
   const PmType *in = &f->values[n->in[0]].type, *out = &f->values[n->out].type;
   int64_t n_in = pm_type_local_elements(m, in), n_out = pm_type_local_elements(m, out);
   r->elements = n_in > n_out ? n_in : n_out;

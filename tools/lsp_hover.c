@@ -1,5 +1,4 @@
 // What an editor shows for the name under the cursor.
-#include <inttypes.h>
 #include <string.h>
 
 #include "tools/lsp_answers.h"

@@ -1,5 +1,4 @@
 // One rank's memory by owner: what lives for the whole run, and what is live at the fullest moment.
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "tools/show.h"

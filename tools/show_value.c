@@ -101,7 +101,7 @@ static int64_t parts_of(const PmModule *m, const PmType *t) {
 static int64_t run_of(const PmModule *m, const PmDim *d, int64_t rank, int64_t local, int64_t *out_first) {
   int64_t n = 1, held = pm_dim_local(m, d);
   *out_first = pm_dim_global(m, d, rank, local);
-  if (!d->split.zigzag) return held - local;
+  if (!pm_split_is_zigzag(&d->split)) return held - local;
   while (local + n < held && pm_dim_global(m, d, rank, local + n) == *out_first + n) n++;
   return n;
 }

@@ -1,6 +1,5 @@
 // `pmodel verify --random-plans=N`: legal plans by lot, each next to the reference interpreter.
 #include <inttypes.h>
-#include <string.h>
 
 #include "tools/pipeline.h"
 #include "tools/random_plans.h"
@@ -118,8 +117,6 @@ static PmStatus *run_all(Lot *lot, const PmModule *m, PmAnswer *a) {
 PmStatus *pm_verify_random(PmTool *t, const char *path) {
   if (t->opt.plan || t->opt.mesh || t->opt.shard.n)
     return PM_STATUS(PM_ERR_USAGE, "`--random-plans` makes the plans: leave out `--plan`, `--mesh` and `--shard`");
-  if (t->opt.random_plans < 0 || t->opt.ranks < 0)
-    return PM_STATUS(PM_ERR_USAGE, "`--random-plans` and `--ranks` need positive numbers");
   Lot lot = {.t = t, .path = path, .ranks = t->opt.ranks ? t->opt.ranks : DEFAULT_RANKS};
   PM_TRY(pm_verify_steps(t, &lot.steps));
   if (lot.ranks > 64) return PM_STATUS(PM_ERR_LIMIT, "random plans run on at most 64 ranks, not %" PRId64, lot.ranks);

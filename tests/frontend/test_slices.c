@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "compile.h"
 #include "ir/interp.h"

@@ -2,7 +2,6 @@
 #include "fixture.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define AXES "axis b 4\naxis e 8\naxis f 8\naxis g 4\naxis v 8\naxis h 4\naxis d 2\n"
 #define LOCAL "module local\n" AXES "mesh x 2\nmesh y 2\nmesh z 3\n"

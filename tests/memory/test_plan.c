@@ -1,6 +1,5 @@
 // What a run plan says of its memory, recomputed from the file alone: from its buffers, and once more from what its
 // steps touch, without the code that planned or validated it.
-#include <string.h>
 
 #include "harness.h"
 #include "models.h"

@@ -1,6 +1,5 @@
 // Masters and working copies: the step computes the same bits as without them, and only parameters that are read in one
 // narrower type are split.
-#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
