@@ -148,7 +148,8 @@ static void define_axes(PmLower *lw, PmUnit *u, const PmItem *it) {
     if (sized && u == lw->main) pm_lw_divide_batch(lw, d->name, &size);
     if (sized) {
       PmLoc loc = pm_lw_loc(lw, d->name.span);
-      bool taken = pm_scope_find_here(&u->globals, d->name.text) != NULL;
+      const PmSym *old = pm_scope_find_here(&u->globals, d->name.text);
+      bool taken = old && old->kind != PM_SYM_ERROR;  // a name that has failed once may be given again
       if (!taken) {
         if (u == lw->main && !ragged) pm_lw_note_micro_size(lw, value);
         axis = u == lw->main ? pm_lw_add_axis(lw, d->name.text, size, loc)
