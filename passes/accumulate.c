@@ -221,10 +221,11 @@ static PmValueId run_turns(PmStep *s, const PmGradPair *p, PmValueId counts, int
     if (!summed[v]) continue;
     PmType type = grad_type(m, v);
     const char *name = pm_intern_printf(m->names, "d(%s)", m->vars[v].path);
-    sums[t.n_carry] = add_zero(&t, &type, name);
+    const int32_t at = t.n_carry;  // before the sum is added to them
+    sums[at] = add_zero(&t, &type, name);
   }
   int32_t n_grads = t.n_carry;
-  for (int32_t i = 0; i < f.n_results; i++) sums[t.n_carry] = add_sum(&t, &f, i);
+  for (int32_t i = 0; i < f.n_results; i++) sums[n_grads + i] = add_sum(&t, &f, i);
   add_fixed_vars(&t, used);
   for (int32_t i = 0; i < n_counts; i++) {
     one.free[i + 1] = add_invariant(&t, pm_b_cast(&s->b, counts + i, count_dtype(m, i)));
