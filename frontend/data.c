@@ -17,8 +17,7 @@ static PmSpan declared_at(const PmLower *lw, const char *name) {
     const PmItem *it = &lw->main->text.items.items[i];
     for (int32_t k = 0; it->kind == PM_IT_MODEL && k < it->body.n; k++) {
       const PmStmt *s = &it->body.items[k];
-      const PmName *input = &s->decls.items[0].name;
-      if (s->kind == PM_ST_INPUT && input->text == name) return input->span;
+      if (s->kind == PM_ST_INPUT && s->decls.items[0].name.text == name) return s->decls.items[0].name.span;
     }
   }
   return PM_NO_SPAN;

@@ -318,6 +318,11 @@ static void test_calls(void **state) {
 }
 
 // Attributes and types that no builder would make: the rule must answer, never touch memory that it should not.
+// A truth value has no other bit patterns than those of false and true.
+static void make_true_or_false(PmType *t, const unsigned char *bytes) {
+  for (int32_t d = 0; d < PM_MAX_RANK; d++) t->dims[d].split.zigzag = bytes[d] & 1;
+}
+
 static void test_hostile(void **state) {
   (void)state;
   Fixture fx;
@@ -337,8 +342,12 @@ static void test_hostile(void **state) {
     PmType in[3], given, out[4];
     memcpy(&a, bytes, sizeof a);
     a.reverse = false;
+    a.bounded = bytes[0] & 1;
+    a.zigzag = bytes[1] & 1;
     memcpy(in, bytes + sizeof a, sizeof in);
     memcpy(&given, bytes + sizeof a + sizeof in, sizeof given);
+    for (int32_t i = 0; i < 3; i++) make_true_or_false(&in[i], bytes + (size_t)i * PM_MAX_RANK);
+    make_true_or_false(&given, bytes);
     PmOp op = (PmOp)(round % (PM_OP_COUNT + 1));
     int32_t n_in = round / PM_OP_COUNT % 4;
     int32_t n_out = pm_infer_n_out(fx.m, op, &a, n_in);
