@@ -18,12 +18,15 @@ PmStatus *pm_eval_pos(PmEval *e) {
   return NULL;
 }
 
+// A step or turn as a counter. Programs count from zero; what a text may say besides is some number too.
+static uint64_t counter(double v) { return fabs(v) < 0x1p62 ? (uint64_t)(int64_t)v : 0; }
+
 // Adds the turns, as the leading digits of the element's number.
 static uint64_t first_element(const PmEval *e, int64_t rank) {
   const PmModule *m = e->ip->m;
   uint64_t at = 0;
   for (int32_t i = 0; i < e->node->attr.n_axes; i++) {
-    at = at * (uint64_t)pm_axis_logical(m, e->node->attr.axes[i]) + (uint64_t)*pm_rank_data(e->in[i + 1], rank);
+    at = at * (uint64_t)pm_axis_logical(m, e->node->attr.axes[i]) + counter(*pm_rank_data(e->in[i + 1], rank));
   }
   for (int32_t i = 0; i < e->out->type.rank; i++) at *= (uint64_t)pm_axis_logical(m, e->out->type.dims[i].axis);
   return at;
@@ -35,7 +38,7 @@ PmStatus *pm_eval_random(PmEval *e) {
   uint64_t key = pm_random_stream(m, e->node->attr.index);
   for (int64_t r = 0; r < e->out->ranks; r++) {
     double *out = pm_rank_data(e->out, r);
-    uint64_t step = (uint64_t)*pm_rank_data(e->in[0], r), first = first_element(e, r);
+    uint64_t step = counter(*pm_rank_data(e->in[0], r)), first = first_element(e, r);
     for (int64_t i = 0; i < e->out->n; i++) {
       uint64_t at = 0, stride = 1;
       int64_t rest = i;
