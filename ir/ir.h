@@ -28,6 +28,7 @@ typedef enum PmOpFlags {
   PM_F_COMM = 256,    // talks to other ranks
   PM_F_DRAW = 512,    // random numbers: the same wherever and whenever they are made again
   PM_F_STEP = 1024,   // runs as a step of its own, on contiguous operands
+  PM_F_TYPED = 2048,  // the result type is given, and only checked against the operands
 } PmOpFlags;
 
 typedef enum PmScalar {
@@ -37,8 +38,8 @@ typedef enum PmScalar {
 } PmScalar;
 
 typedef enum PmScalarOut { PM_OUT_SAME, PM_OUT_BOOL, PM_OUT_LOGIC } PmScalarOut;
-// How a partial sum passes a scalar function: not at all; when every operand is partial over the same mesh axes; through
-// operand 0; through one operand while the other is not partial; through operands 1 and 2 jointly.
+// How a partial sum passes a scalar function: not at all; when every operand is partial over the same mesh axes;
+// through operand 0; through one operand while the other is not partial; through operands 1 and 2 jointly.
 typedef enum PmLinear { PM_LIN_NO, PM_LIN_JOINT, PM_LIN_FIRST, PM_LIN_EITHER, PM_LIN_BRANCH } PmLinear;
 
 // A source place as text, so that IR reads back without its sources. path NULL: none.
@@ -51,50 +52,57 @@ typedef struct PmLoc {
 //   const          number (type: any dtype, scalar)
 //   pos            axes[0]; type f64[axis] (the split, if any, is given by the result type)
 //   random         operands (step: f64[], turn of each repeat around: i32[]); axes[n_axes]: the axes of these repeats,
-//                  outermost first; index: the stream; f32 result type given explicitly. Uniform in [0, 1): element i of
-//                  the row-major order over (turns, global indices) is pm_random_uniform(pm_random_stream, step, i)
+//                  outermost first; index: the stream; f32 result type given explicitly. Uniform in [0, 1): element i
+//                  of the row-major order over (turns, global indices) is pm_random_uniform(pm_random_stream, step, i)
 //   broadcast      result type given explicitly (operand's axes are a subset); axes[] unused
 //   cast           result dtype given explicitly; to i32 with the axis, if any, that the integers point into
 //   map            fn
-//   dot            axes[n_axes]: the summed axes, in the operands' first order; the result has the wider operand's dtype,
+//   dot            axes[n_axes]: the summed axes, in the operands' first order; the result has the wider operand's
+//   dtype,
 //                  or is f32 where the type given says so: the sum before it is rounded
 //   reduce         kind, axes[n_axes]
 //   rename         axes[i] -> to[i]
 //   local          axes[0] -> to[0], in place: what each rank holds of axes[0] becomes its part of to[0], split as
 //                  the given result type says; the local sizes are equal. Where the split vanishes the ranks hold
-//                  different values that no type tells apart, so it stands only in functions that `partition` makes whole
+//                  different values that no type tells apart, so it stands only in functions that `partition` makes
+//                  whole
 //   split          axes[0] -> to[n_to], major first; in place
 //   merge          axes[n_axes] (major first, any position; merged at the place of axes[0]) -> to[0]
 //   stack          to[0]: the new axis (its size = number of operands), placed first
 //   select         axes[0], index: element `index` of that axis; the axis goes
 //   index          axes[0]: operand 0's axis that operand 1 (i32, index_of == that axis) points into
-//   scatter_add    operands (indices, updates); axes[0]: the axis that indices point into; result type given explicitly.
+//   scatter_add    operands (indices, updates); axes[0]: the axis that indices point into; result type given
+//   explicitly.
 //                  result[r] = sum of updates over the positions whose index equals r's coordinate on axes[0]
-//   slot_of        axes[0]: the axis e that the indices point into; to[0]: an axis of S slots for each of its elements, e
-//                  major. Positions in row-major order take the slots of their element in turn: result = index * S + (number
-//                  of earlier positions with that index), into to[0]; -1 past S slots and where the index is outside of e.
-//                  bounded: a position past S slots is a failure. Stage LOCAL: mesh[n_mesh] splits the first dim, and the
-//                  positions of all of the group count
-//   topk           axes[0] = e -> to[0] = c, in place: the positions on e of the c largest elements, largest first, equal
+//   slot_of        axes[0]: the axis e that the indices point into; to[0]: an axis of S slots for each of its elements,
+//   e
+//                  major. Positions in row-major order take the slots of their element in turn: result = index * S +
+//                  (number of earlier positions with that index), into to[0]; -1 past S slots and where the index is
+//                  outside of e. bounded: a position past S slots is a failure. Stage LOCAL: mesh[n_mesh] splits the
+//                  first dim, and the positions of all of the group count
+//   topk           axes[0] = e -> to[0] = c, in place: the positions on e of the c largest elements, largest first,
+//   equal
 //                  ones in order of position. i32<e>
 //   call           callee
 //   repeat         callee, n_carry, n_inv, axes[0] (the repeat axis), reverse
-//                  operands: n_carry carried, n_inv invariant, the rest stacked (repeat axis as first dim). The callee takes
-//                  (carried, invariant, stacked without the repeat axis) and returns (carried, produced); the node's results
-//                  are (carried after the last turn, produced with the repeat axis as first dim). reverse: the turns run
-//                  from the last element of the repeat axis to the first
+//                  operands: n_carry carried, n_inv invariant, the rest stacked (repeat axis as first dim). The callee
+//                  takes (carried, invariant, stacked without the repeat axis) and returns (carried, produced); the
+//                  node's results are (carried after the last turn, produced with the repeat axis as first dim).
+//                  reverse: the turns run from the last element of the repeat axis to the first
 //   all_reduce     mesh[n_mesh], kind
 //   all_gather     mesh[n_mesh] (minor end of the split of axes[0]), axes[0]
 //   reduce_scatter mesh[n_mesh], kind, axes[0] (mesh axes are appended to its split)
 //   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s
-//   shift          mesh[n_mesh]: each member of the group gets the value of the one before it, the first that of the last
-//   permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the mesh axes
+//   shift          mesh[n_mesh]: each member of the group gets the value of the one before it, the first that of the
+//   last permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the
+//   mesh axes
 //                  among which it happens, in the order of the source (pm_permute_orders)
 //   gather_rows    operands (table, indices); axes[n_axes], one or two: the table's row axes. The indices point into an
 //                  axis of their product, major first. Positions of the indices take the place of the row axes, result
 //                  type given explicitly: each position gets the row that its index names, from the rank of the group
 //                  mesh[n_mesh] (any number of axes) that holds it, or zeros where none does
-//   scatter_rows   operands (indices, updates); its transpose: axes[n_axes] are those of the result, whose type is given
+//   scatter_rows   operands (indices, updates); its transpose: axes[n_axes] are those of the result, whose type is
+//   given
 //                  explicitly. Each row is that of the position whose index names it, from any rank of the group, or
 //                  zeros. No two positions name one row: indices made by slot_of don't
 //   slice          mesh[n_mesh] appended to the split of axes[0] (no communication)
@@ -131,7 +139,15 @@ typedef struct PmValue {
 } PmValue;
 
 // What a function is. Composites (`fn` of the library) stay calls until fusion.
-typedef enum PmFnKind { PM_FN_MODEL, PM_FN_BODY, PM_FN_COMPOSITE, PM_FN_UPDATE, PM_FN_SCHEDULE, PM_FN_STEP, PM_FN_EVAL } PmFnKind;
+typedef enum PmFnKind {
+  PM_FN_MODEL,
+  PM_FN_BODY,
+  PM_FN_COMPOSITE,
+  PM_FN_UPDATE,
+  PM_FN_SCHEDULE,
+  PM_FN_STEP,
+  PM_FN_EVAL
+} PmFnKind;
 
 // A parameter or result of an entry function is bound to a variable of the module, or is a named report.
 typedef struct PmBinding {
@@ -143,8 +159,8 @@ typedef struct PmFn {
   const char *name;  // interned, unique in the module: "gpt", "gpt.layer", "softmax.3", "gpt.layer.bwd"
   const char *base;  // composites: the library name ("softmax"), for tables that know it; else NULL
   PmFnKind kind;
-  bool dead;         // dropped from the module: no pass, printer or reader sees it
-  PmValue *values;   // the first n_params values are the parameters
+  bool dead;        // dropped from the module: no pass, printer or reader sees it
+  PmValue *values;  // the first n_params values are the parameters
   int32_t n_values, cap_values;
   PmNode *nodes;
   int32_t n_nodes, cap_nodes;
@@ -155,14 +171,22 @@ typedef struct PmFn {
   PmBinding *result_bind;  // n_results entries, or NULL
 } PmFn;
 
-typedef enum PmRole { PM_ROLE_PARAM, PM_ROLE_STATE, PM_ROLE_ACT, PM_ROLE_GRAD, PM_ROLE_INPUT, PM_ROLE_STEP, PM_ROLE_COUNT } PmRole;
+typedef enum PmRole {
+  PM_ROLE_PARAM,
+  PM_ROLE_STATE,
+  PM_ROLE_ACT,
+  PM_ROLE_GRAD,
+  PM_ROLE_INPUT,
+  PM_ROLE_STEP,
+  PM_ROLE_COUNT
+} PmRole;
 typedef enum PmInitKind { PM_INIT_NONE, PM_INIT_CONST, PM_INIT_NORMAL, PM_INIT_UNIFORM } PmInitKind;
 
 // A variable lives from step to step: a parameter, an optimizer state, an input of each step, or the step number.
 typedef struct PmVar {
   const char *path;  // "layer.attn.wq"; optimizer states "layer.attn.wq/m"; inputs "tokens"; the step number "step"
   PmRole role;
-  PmType type;       // logical until `place`, then with its use placement
+  PmType type;  // logical until `place`, then with its use placement
   PmInitKind init;
   double init_value;  // PM_INIT_CONST: the value; NORMAL: standard deviation; UNIFORM: half width
   PmVarId owner;      // optimizer state or master: the parameter it belongs to; else PM_NONE
@@ -191,28 +215,29 @@ typedef struct PmRuleName {
   PmSpan span;
 } PmRuleName;
 
-// How attention crosses a sequence that is split: its keys and values are gathered, go round, or change places with heads.
+// How attention crosses a sequence that is split: its keys and values are gathered, go round, or change places with
+// heads.
 typedef enum PmAttend { PM_ATTEND_NONE, PM_ATTEND_GATHER, PM_ATTEND_RING, PM_ATTEND_ULYSSES, PM_ATTEND_COUNT } PmAttend;
 
 typedef enum PmOrder { PM_ORDER_ANY, PM_ORDER_PLAIN, PM_ORDER_ZIGZAG, PM_ORDER_COUNT } PmOrder;
 
 // A placement rule of the effective plan, resolved to ids, in firing order.
 typedef struct PmRule {
-  uint32_t roles;          // bit set of 1 << PmRole
+  uint32_t roles;  // bit set of 1 << PmRole
   int32_t n_axes;
-  PmAxisId *axes;          // PM_NONE for a name that no axis has (reported as a rule that never fires)
-  PmRuleName *names;       // n_axes entries; NULL for a pin
-  const char *scope;       // glob over paths, or NULL
-  bool none;               // closes the axis
-  uint8_t zero;            // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles
-  bool pad;                // pad(AXIS): axes[] may be padded; no roles
-  uint8_t attend;          // PmAttend; not NONE: axes[0] is that of the keys, axes[1] (ulysses, may be absent) that of the
-                           // heads, mesh[0] what splits the sequence; no roles
-  uint8_t order;           // PmOrder, of a ring: ANY is zigzag where the sequence divides so
+  PmAxisId *axes;     // PM_NONE for a name that no axis has (reported as a rule that never fires)
+  PmRuleName *names;  // n_axes entries; NULL for a pin
+  const char *scope;  // glob over paths, or NULL
+  bool none;          // closes the axis
+  uint8_t zero;       // not 0: zero(stage, over = mesh): what the mesh axes also split; no axes, no roles
+  bool pad;           // pad(AXIS): axes[] may be padded; no roles
+  uint8_t attend;     // PmAttend; not NONE: axes[0] is that of the keys, axes[1] (ulysses, may be absent) that of the
+                      // heads, mesh[0] what splits the sequence; no roles
+  uint8_t order;      // PmOrder, of a ring: ANY is zigzag where the sequence divides so
   int32_t n_mesh;
   uint8_t mesh[PM_MAX_SPLIT];
-  const char *text;        // as the user wrote it: "shard heads, ff -> tensor"
-  const char *pin;         // not NULL: pin(PATH, [...]): exact placement of this one value
+  const char *text;  // as the user wrote it: "shard heads, ff -> tensor"
+  const char *pin;   // not NULL: pin(PATH, [...]): exact placement of this one value
   PmDim *pin_dims;
   int32_t n_pin_dims;
   PmSpan span;
@@ -268,10 +293,10 @@ typedef struct PmModule {
   // (variables..., results of `before`, unbound results of the model, both summed) -> (states..., reports...), run once
   // after the last micro-batch; PM_NONE: nothing, or used by `step`
   PmFnId after;
-  PmFnId step;      // the whole step; made by `differentiate`
-  PmFnId eval;      // forward only -> logits; made by `differentiate`, PM_NONE when the model names no `logits`
-  double clip;      // 0: none
-  double loss_scale;          // where the loss scale starts, a power of two; 0: the loss is not scaled
+  PmFnId step;        // the whole step; made by `differentiate`
+  PmFnId eval;        // forward only -> logits; made by `differentiate`, PM_NONE when the model names no `logits`
+  double clip;        // 0: none
+  double loss_scale;  // where the loss scale starts, a power of two; 0: the loss is not scaled
   int64_t loss_scale_window;  // steps without overflow after which it doubles
   int64_t steps;
   uint64_t seed;
@@ -282,7 +307,7 @@ PmModule *pm_module_new(PmArena *arena, PmInterner *names);
 // Deep copy into `arena` (names stay interned in the same interner): for running one plan after another.
 PmModule *pm_module_clone(const PmModule *m, PmArena *arena);
 PmAxisId pm_module_axis(PmModule *m, const char *name, int64_t size, PmLoc loc);  // finds or adds; asserts equal size
-PmAxisId pm_module_find_axis(const PmModule *m, const char *name);              // PM_NONE
+PmAxisId pm_module_find_axis(const PmModule *m, const char *name);                // PM_NONE
 // A fresh axis named `name`, or `name.2`, `name.3`, ... when the name stands for another size.
 PmAxisId pm_module_local_axis(PmModule *m, const char *name, int64_t size);
 PmVarId pm_module_add_var(PmModule *m, PmVar var);
@@ -302,7 +327,8 @@ PmOwned pm_vars_owned(const PmModule *m, PmArena *arena);
 PmVarId pm_var_master(const PmModule *m, PmVarId var);  // PM_NONE: the parameter is no working copy
 int32_t pm_module_find_mesh(const PmModule *m, const char *name);
 
-// The type in which `f` takes and gives the variable that it is bound to: one of one micro-batch has no numbers of them.
+// The type in which `f` takes and gives the variable that it is bound to: one of one micro-batch has no numbers of
+// them.
 PmType pm_bound_type(const PmModule *m, const PmFn *f, PmVarId var);
 
 // The key of a `random` op's stream: by the module's seed and the op's `index`.
@@ -321,8 +347,8 @@ int64_t pm_type_local_bytes(const PmModule *m, const PmType *t);
 int64_t pm_mesh_ranks(const PmModule *m);
 int64_t pm_mesh_coord(const PmModule *m, int64_t rank, int32_t mesh);
 int64_t pm_mesh_group(const PmModule *m, const uint8_t *mesh, int32_t n);  // ranks in a group over these n mesh axes
-// The ranks among which a permute moves parts: those that differ in these mesh axes only. The part of the rank at place i
-// of their row-major order over `from` goes to the one at place i of that over `to`.
+// The ranks among which a permute moves parts: those that differ in these mesh axes only. The part of the rank at place
+// i of their row-major order over `from` goes to the one at place i of that over `to`.
 typedef struct PmPermute {
   int32_t n;
   uint8_t from[PM_MAX_MESH], to[PM_MAX_MESH];

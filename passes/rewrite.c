@@ -2,19 +2,7 @@
 
 #include "base/assert.h"
 
-static const bool takes_type[PM_OP_COUNT] = {[PM_OP_const] = true,
-                                             [PM_OP_pos] = true,
-                                             [PM_OP_random] = true,
-                                             [PM_OP_broadcast] = true,
-                                             [PM_OP_cast] = true,
-                                             [PM_OP_permute] = true,
-                                             [PM_OP_dot] = true,
-                                             [PM_OP_local] = true,
-                                             [PM_OP_scatter_add] = true,
-                                             [PM_OP_gather_rows] = true,
-                                             [PM_OP_scatter_rows] = true};
-
-bool pm_op_takes_type(PmOp op) { return takes_type[op]; }
+bool pm_op_takes_type(PmOp op) { return (pm_op_flags(op) & PM_F_TYPED) != 0; }
 
 PmFn pm_rebuild_begin(PmModule *m, PmFnId id) {
   PmFn *fn = pm_fn(m, id);
@@ -44,7 +32,7 @@ PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmV
   for (int32_t i = 0; i < node->n_in; i++) in[i] = map[node->in[i]];
   b->loc = node->loc;
   PmType given = node->n_out > 0 ? old->values[node->out].type : pm_type_scalar(PM_F32);
-  PmValueId first = pm_b_node(b, node->op, &node->attr, in, node->n_in, takes_type[node->op] ? &given : NULL);
+  PmValueId first = pm_b_node(b, node->op, &node->attr, in, node->n_in, pm_op_takes_type(node->op) ? &given : NULL);
   for (int32_t i = 0; i < node->n_out; i++) {
     const PmValue *v = &old->values[node->out + i];
     PmValue *to = pm_b_value(b, first + i);
