@@ -5,18 +5,19 @@
 #include "ir/ir.h"
 
 typedef struct PmPassCtx {
-  PmDiags *diags;              // where errors in the user's plan go
+  PmDiags *diags;  // where errors in the user's plan go
   const PmSources *sources;
-  bool verify;                 // run the IR verifier after every pass
-  const char *dump_to;         // folder for one numbered .pir a pass, or NULL
-  const char *print_after;     // pass name or "all": print to stderr; or NULL
+  bool verify;              // run the IR verifier after every pass
+  const char *dump_to;      // folder for one numbered .pir a pass, or NULL
+  const char *print_after;  // pass name or "all": print to stderr; or NULL
   int32_t n_dumped;
-  bool keep_grads;             // the step also reports every raw gradient, as "d(<param path>)"
-  const char *const *probes;   // `probe`: the paths of the values that the step returns; NULL: all
+  bool keep_grads;            // the step also reports every raw gradient, as "d(<param path>)"
+  const char *const *probes;  // `probe`: the paths of the values that the step returns; NULL: all
   int32_t n_probes;
 } PmPassCtx;
 
-// A pass changes the module in place (or leaves it alone). Diagnostics go to ctx->diags and end the pipeline with INPUT.
+// A pass changes the module in place (or leaves it alone). Diagnostics go to ctx->diags and end the pipeline with
+// INPUT.
 typedef PmStatus *(*PmPassRun)(PmPassCtx *ctx, PmModule *m);
 
 typedef struct PmPass {
@@ -36,7 +37,10 @@ PM_MUST_CHECK PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const 
 // An arena for one pass's own work. Should its limit be reached, it names the pass as the module's arena does.
 void pm_pass_scratch(const PmModule *m, PmArena *out);
 
-#define PM_DEFAULT_PASSES "simplify,differentiate,simplify,masters,pad,place,partition,simplify"
+// From the frontend's module to one with a training step; from there to one device's program.
+#define PM_STEP_PASSES "simplify,differentiate,simplify"
+#define PM_PLAN_PASSES "masters,pad,place,partition,simplify"
+#define PM_DEFAULT_PASSES PM_STEP_PASSES "," PM_PLAN_PASSES
 
 #define PASS(name, in, out, help) PmStatus *pm_pass_##name(PmPassCtx *ctx, PmModule *m);
 #include "passes/passes.def"

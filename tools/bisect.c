@@ -6,13 +6,14 @@
 
 #include "ir/interp.h"
 #include "runtime/slices.h"
+#include "tools/compare.h"
 #include "tools/pipeline.h"
 #include "tools/run.h"
 #include "tools/show.h"
 
 #define PREFIX "value:"
-#define REFERENCE_PASSES "simplify,differentiate,simplify,probe"
-#define PLAN_PASSES REFERENCE_PASSES ",masters,pad,place,partition,simplify"
+#define REFERENCE_PASSES PM_STEP_PASSES ",probe"
+#define PLAN_PASSES REFERENCE_PASSES "," PM_PLAN_PASSES
 
 typedef struct Bisect {
   PmTool *t;
@@ -65,10 +66,7 @@ static PmStatus *run_plan(const Bisect *b, const PmModule *reference, PmRun *run
   PM_TRY(pm_session_load(run->session, NULL, b->step));
   for (PmVarId i = 0; i < reference->n_vars; i++) {
     int32_t var = pm_session_find_var(run->session, reference->vars[i].path);
-    if (var < 0) continue;
-    const PmProgVar *v = &run->p->vars[var];
-    PM_TRY(pm_run_set_var(run, var, b->vars[i]));
-    if (v->role == PM_VAR_PARAM && v->twin >= 0) PM_TRY(pm_run_set_var(run, v->twin, b->vars[i]));
+    if (var >= 0) PM_TRY(pm_run_set_var(run, var, b->vars[i]));
   }
   return pm_session_run(run->session, PM_ENTRY_STEP);
 }
@@ -193,16 +191,9 @@ static void locate(const Bisect *b, const PmModule *m, PmSuspect *s) {
 }
 
 static const char *element(const Bisect *b, const PmModule *m, const Pair *p) {
-  int64_t index[PM_MAX_RANK], rest = p->at;
-  for (int32_t d = p->type.rank - 1; d >= 0; d--) {
-    index[d] = rest % pm_axis_size(m, p->type.dims[d].axis);
-    rest /= pm_axis_size(m, p->type.dims[d].axis);
-  }
   PmBuf text;
   pm_buf_init(&text);
-  for (int32_t d = 0; d < p->type.rank; d++)
-    pm_buf_printf(&text, "%s%s=%" PRId64, d ? ", " : "[", m->axes[p->type.dims[d].axis].name, index[d]);
-  if (p->type.rank > 0) pm_buf_putc(&text, ']');
+  pm_put_element(m, &p->type, p->at, &text);
   const char *out = pm_arena_strdup(&b->t->arena, pm_buf_str(&text));
   pm_buf_deinit(&text);
   return out;

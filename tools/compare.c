@@ -54,19 +54,23 @@ bool pm_compare_ok(const PmCompare *c) {
   return true;
 }
 
-// "layer.attn.wq[layer=0, embed=3]"
-static void put_place(const PmCompare *c, const PmWorst *w, PmBuf *out) {
-  int64_t index[PM_MAX_RANK], rest = w->at;
-  for (int32_t d = w->type.rank - 1; d >= 0; d--) {
-    int64_t size = pm_axis_size(c->m, w->type.dims[d].axis);
+void pm_put_element(const PmModule *m, const PmType *type, int64_t at, PmBuf *out) {
+  int64_t index[PM_MAX_RANK], rest = at;
+  for (int32_t d = type->rank - 1; d >= 0; d--) {
+    int64_t size = pm_axis_size(m, type->dims[d].axis);
     index[d] = rest % size;
     rest /= size;
   }
-  pm_buf_puts(out, w->path);
-  for (int32_t d = 0; d < w->type.rank; d++) {
-    pm_buf_printf(out, "%s%s=%" PRId64, d ? ", " : "[", c->m->axes[w->type.dims[d].axis].name, index[d]);
+  for (int32_t d = 0; d < type->rank; d++) {
+    pm_buf_printf(out, "%s%s=%" PRId64, d ? ", " : "[", m->axes[type->dims[d].axis].name, index[d]);
   }
-  if (w->type.rank > 0) pm_buf_putc(out, ']');
+  if (type->rank > 0) pm_buf_putc(out, ']');
+}
+
+// "layer.attn.wq[layer=0, embed=3]"
+static void put_place(const PmCompare *c, const PmWorst *w, PmBuf *out) {
+  pm_buf_puts(out, w->path);
+  pm_put_element(c->m, &w->type, w->at, out);
 }
 
 void pm_compare_print(const PmCompare *c, PmArena *arena, FILE *to) {

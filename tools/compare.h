@@ -43,6 +43,8 @@ void pm_compare(PmCompare *c, PmCompareKind kind, const char *path, const PmType
 double pm_compare_bound(const PmCompare *c, PmCompareKind kind);  // initial values and working copies must be equal
 bool pm_compare_ok(const PmCompare *c);
 void pm_compare_print(const PmCompare *c, PmArena *arena, FILE *to);
+// Element `at` of a whole value, row-major: "[layer=0, embed=3]"; nothing for a scalar.
+void pm_put_element(const PmModule *m, const PmType *type, int64_t at, PmBuf *out);
 void pm_compare_json(const PmCompare *c, PmJson *j);  // an array
 
 #endif

@@ -212,13 +212,17 @@ static void put_id(PmJson *j, const PmJsonValue *id) {
   }
 }
 
+static void open_answer(Server *s, const PmJsonValue *id, PmJson *out) {
+  pm_buf_clear(&s->answer);
+  pm_json_init(out, &s->answer, false);
+  pm_json_object(out);
+  pm_json_put_str(out, "jsonrpc", "2.0");
+  put_id(out, id);
+}
+
 static PmStatus *send_error(Server *s, const PmJsonValue *id, RpcError e, const char *why) {
   PmJson j;
-  pm_buf_clear(&s->answer);
-  pm_json_init(&j, &s->answer, false);
-  pm_json_object(&j);
-  pm_json_put_str(&j, "jsonrpc", "2.0");
-  put_id(&j, id);
+  open_answer(s, id, &j);
   pm_json_key(&j, "error");
   pm_json_object(&j);
   pm_json_put_i64(&j, "code", e);
@@ -239,11 +243,7 @@ static RpcError ask(Server *s, const Method *m, const PmJsonValue *params, PmJso
 
 static PmStatus *answer(Server *s, const PmJsonValue *id, const Method *m, const PmJsonValue *params) {
   PmJson j;
-  pm_buf_clear(&s->answer);
-  pm_json_init(&j, &s->answer, false);
-  pm_json_object(&j);
-  pm_json_put_str(&j, "jsonrpc", "2.0");
-  put_id(&j, id);
+  open_answer(s, id, &j);
   pm_json_key(&j, "result");
   RpcError e = ask(s, m, params, &j);
   if (e != RPC_NONE) return send_error(s, id, e, NULL);

@@ -35,12 +35,6 @@ static void print_status(const PmTool *t, const PmStatus *st) {
   }
 }
 
-static void print_diagnostics(PmTool *t) {
-  if (t->reported || !t->diags) return;
-  t->reported = true;
-  pm_diags_print(t->diags, strcmp(t->opt.diagnostics, "json") == 0, stderr);
-}
-
 // Diagnostics explain an INPUT status already.
 static int finish(PmTool *t, PmStatus *st) {
   if (!st && t->diags && pm_diags_errors(t->diags) > 0) {
@@ -50,7 +44,7 @@ static int finish(PmTool *t, PmStatus *st) {
   bool explained = code == PM_ERR_INPUT && t->diags && pm_diags_errors(t->diags) > 0;
   bool says;
   int end = pm_launch_settle(t, code, &says);
-  if (says) print_diagnostics(t);
+  if (says) pm_tool_print_diags(t);
   if (says && st && !explained) print_status(t, st);
   if (says && !st && end == PM_ERR_DEADLINE)
     fputs("pmodel: error: other ranks do not come to the end of the run\n", stderr);

@@ -14,7 +14,11 @@
 #define MAX_PROGRAM_BYTES ((size_t)256 << 20)
 
 void pm_tool_report(PmTool *t) {
-  if (t->reported || !t->diags || (t->launch.rank > 0 && !t->log)) return;
+  if (t->launch.rank == 0 || t->log) pm_tool_print_diags(t);
+}
+
+void pm_tool_print_diags(PmTool *t) {
+  if (t->reported || !t->diags) return;
   t->reported = true;
   pm_diags_print(t->diags, strcmp(t->opt.diagnostics, "json") == 0, stderr);
 }

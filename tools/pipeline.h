@@ -7,7 +7,7 @@
 #include "tools/tool.h"
 
 // Passes that `place` needs before it; with it they leave the module that `show sharding` prints.
-#define PM_DERIVE_PASSES "simplify,differentiate,simplify,masters,pad"
+#define PM_DERIVE_PASSES PM_STEP_PASSES ",masters,pad"
 #define PM_PLACE_PASSES PM_DERIVE_PASSES ",place"
 
 // The one file that a subcommand works on: argument `index`. USAGE when it is missing or arguments are left over.

@@ -172,7 +172,7 @@ PmStatus *pm_reference_create(PmArena *arena, const PmPassCtx *ctx, const PmModu
   PmPassCtx quiet = *ctx;
   quiet.dump_to = quiet.print_after = NULL;
   quiet.keep_grads = true;
-  PM_TRY(pm_passes_run(&quiet, r->m, "simplify,differentiate,simplify"));
+  PM_TRY(pm_passes_run(&quiet, r->m, PM_STEP_PASSES));
   int32_t n = r->m->n_vars;
   r->elements = PM_NEW_N(arena, int64_t, n);
   r->degree = PM_NEW_N(arena, int32_t, n);

@@ -162,7 +162,7 @@ PmStatus *pm_run_get_var(const PmRun *r, int32_t var, double *out) {
   return st;
 }
 
-PmStatus *pm_run_set_var(const PmRun *r, int32_t var, const double *values) {
+static PmStatus *set_one(const PmRun *r, int32_t var, const double *values) {
   const PmProgVar *v = &r->p->vars[var];
   int64_t size = pm_session_var_bytes(r->session, var);
   void *bytes;
@@ -171,4 +171,10 @@ PmStatus *pm_run_set_var(const PmRun *r, int32_t var, const double *values) {
   PmStatus *st = pm_session_set_var(r->session, var, bytes, size);
   free(bytes);
   return st;
+}
+
+PmStatus *pm_run_set_var(const PmRun *r, int32_t var, const double *values) {
+  int32_t twin = r->p->vars[var].twin;
+  PM_TRY(set_one(r, var, values));
+  return twin >= 0 ? set_one(r, twin, values) : NULL;
 }

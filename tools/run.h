@@ -30,6 +30,7 @@ PM_MUST_CHECK PmStatus *pm_run_step(PmRun *r, int64_t step);
 // Whole values as doubles; `out` has pm_dims_elements elements.
 PM_MUST_CHECK PmStatus *pm_run_output(const PmRun *r, int32_t entry, const PmOutput *o, double *out);
 PM_MUST_CHECK PmStatus *pm_run_get_var(const PmRun *r, int32_t var, double *out);
+// Of a parameter that has a master and a working copy both, each rounded to its type.
 PM_MUST_CHECK PmStatus *pm_run_set_var(const PmRun *r, int32_t var, const double *values);
 
 #endif

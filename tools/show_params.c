@@ -4,7 +4,7 @@
 
 #include "tools/show.h"
 
-#define MASTER_PASSES "simplify,differentiate,simplify,masters"
+#define MASTER_PASSES PM_STEP_PASSES ",masters"
 
 typedef struct Row {
   const char *path;

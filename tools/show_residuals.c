@@ -13,8 +13,8 @@ typedef struct Parts {
 static const Parts forward_backward = {"fwd", "bwd", PM_PLACE_PASSES, "residuals",
                                        "kept from the forward pass for the backward pass"};
 static const Parts input_weight = {"bwd_input", "bwd_weight",
-                                   "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place",
-                                   "handed", "handed from the input part of the backward pass to its weight part"};
+                                   PM_STEP_PASSES ",masters,split_backward,simplify,pad,place", "handed",
+                                   "handed from the input part of the backward pass to its weight part"};
 
 typedef struct Residual {
   const char *name;

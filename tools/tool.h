@@ -23,6 +23,8 @@ struct PmTool {
 // Prints the diagnostics, the first time that it is called; not on a rank whose stderr is also another's, as these are
 // the same everywhere: there main.c prints what differs.
 void pm_tool_report(PmTool *t);
+// The same on whatever rank.
+void pm_tool_print_diags(PmTool *t);
 
 #define COMMAND(name, args, help) PM_MUST_CHECK PmStatus *pm_cmd_##name(PmTool *t);
 #include "base/options.def"

@@ -87,7 +87,6 @@ static double coarsest_unit(const PmModule *m) {
 static PmStatus *copy_vars(Verify *v) {
   for (PmVarId i = 0; i < v->ref.m->n_vars; i++) {
     if (v->prog_var[i] >= 0) PM_TRY(pm_run_set_var(&v->run, v->prog_var[i], v->ref.vars[i]));
-    if (v->prog_copy[i] >= 0) PM_TRY(pm_run_set_var(&v->run, v->prog_copy[i], v->ref.vars[i]));
   }
   return NULL;
 }

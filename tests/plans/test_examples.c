@@ -15,9 +15,9 @@ typedef struct Case {
   const char *shard[8];  // rules, and directives with their brackets
 } Case;
 
-#define LOGICAL_PASSES "simplify,differentiate,simplify"
-#define SPLIT_PASSES "simplify,differentiate,simplify,masters,split_backward,simplify,pad,place,partition,simplify"
-#define PLACED_PASSES "simplify,differentiate,simplify,masters,pad,place"
+#define LOGICAL_PASSES PM_STEP_PASSES
+#define SPLIT_PASSES PM_STEP_PASSES ",masters,split_backward,simplify,pad,place,partition,simplify"
+#define PLACED_PASSES PM_STEP_PASSES ",masters,pad,place"
 
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
 #define MOE_SMALL "axis.batch=4", "axis.seq=4", "axis.vocab=8", "axis.embed=8", "axis.hdim=4", "axis.ff=4"
