@@ -1,12 +1,5 @@
 // The items of a plan: laid over a small model, through the passes, codegen and the validator.
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "codegen/codegen.h"
-#include "frontend/frontend.h"
-#include "passes/passes.h"
-#include "target.h"
+#include "compile.h"
 
 static const char model[] =
     "pmodel 1\nimport \"std\"\n"
@@ -39,39 +32,13 @@ static const char model[] =
     "}\n"
     "train {\n  optimizer = adamw(decay=0.1)\n  lr = 1e-3\n  steps = 2\n  clip = 1.0\n}\n";
 
-static PmStatus *compile(PmArena *arena, const char *plan) {
-  PmInterner names;
-  PmSources sources;
-  pm_interner_init(&names, arena);
-  pm_sources_init(&sources, arena);
-  PmDiags *diags = pm_diags_new(arena, &sources);
-  PmFrontendOptions options = {.plan = plan, .seed = -1};
-  PmModule *m = NULL;
-  PM_TRY(
-      pm_frontend_compile_text(arena, &names, &sources, diags, "plan.pmodel", model, sizeof model - 1, &options, &m));
-  PmPassCtx ctx = {.diags = diags, .sources = &sources, .verify = true};
-  PM_TRY(pm_passes_run(&ctx, m, PM_DEFAULT_PASSES));
-  PmProgram *program = NULL;
-  PM_TRY(pm_codegen(arena, m, &program));
-  return pm_program_validate(program);
+static PmStatus *planned(PmArena *arena, PmInterner *names, PmSources *sources, PmDiags *diags, const char *path,
+                         PmModule **out) {
+  PmFrontendOptions options = {.plan = path, .seed = -1};
+  return pm_frontend_compile_text(arena, names, sources, diags, "plan.pmodel", model, sizeof model - 1, &options, out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char path[64];
-  snprintf(path, sizeof path, "fuzz.%d.pplan", (int)getpid());
-  FILE *f = fopen(path, "wb");
-  if (!f) return 0;
-  fwrite(data, 1, size, f);
-  fclose(f);
-  PmArena arena;
-  pm_arena_init(&arena, 0);
-  PmStatus *st = compile(&arena, path);
-  if (pm_status_code(st) == PM_ERR_INTERNAL) {
-    pm_status_print(st, stderr);
-    abort();
-  }
-  pm_status_drop(st);
-  pm_arena_deinit(&arena);
-  unlink(path);
+  fuzz_compile(data, size, "pplan", planned);
   return 0;
 }

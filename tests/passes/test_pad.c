@@ -47,6 +47,15 @@ static Mlp mlp(Plan *p) {
   return m;
 }
 
+// The same on a mesh, with `ff` split over it and padded.
+static Mlp padded_mlp(Plan *p, const char *mesh) {
+  plan_init(p, mesh);
+  Mlp m = mlp(p);
+  plan_rule(p, 0, "ff", "tensor");
+  pad_rule(p, m.ff);
+  return m;
+}
+
 // silu(0) = 0 / (1 + exp(-0)) is zero, step by step.
 static PmValueId silu(Plan *p, PmValueId x) {
   PmType t = *pm_b_type(&p->b, x);
@@ -57,10 +66,7 @@ static PmValueId silu(Plan *p, PmValueId x) {
 static void test_sizes(void **state) {
   (void)state;
   Plan p;
-  plan_init(&p, "tensor=4");
-  Mlp m = mlp(&p);
-  plan_rule(&p, 0, "ff", "tensor");
-  pad_rule(&p, m.ff);
+  Mlp m = padded_mlp(&p, "tensor=4");
   PmValueId h = pm_b_dot(&p.b, m.x, m.w1, &m.embed, 1);
   assert_int_equal(pad(&p, &h, 1), 0);
   assert_int_equal(pm_axis_size(p.m, m.ff), 12);
@@ -77,10 +83,7 @@ static void test_sizes(void **state) {
 static void test_nothing_to_pad(void **state) {
   (void)state;
   Plan p;
-  plan_init(&p, "tensor=5");
-  Mlp m = mlp(&p);
-  plan_rule(&p, 0, "ff", "tensor");
-  pad_rule(&p, m.ff);
+  Mlp m = padded_mlp(&p, "tensor=5");
   pad_rule(&p, m.embed);
   PmValueId h = pm_b_dot(&p.b, m.x, m.w1, &m.embed, 1);
   assert_int_equal(pad(&p, &h, 1), 0);
@@ -92,10 +95,7 @@ static void test_nothing_to_pad(void **state) {
 static void test_zeros_need_no_mask(void **state) {
   (void)state;
   Plan p;
-  plan_init(&p, "tensor=4");
-  Mlp m = mlp(&p);
-  plan_rule(&p, 0, "ff", "tensor");
-  pad_rule(&p, m.ff);
+  Mlp m = padded_mlp(&p, "tensor=4");
   PmValueId h = silu(&p, pm_b_dot(&p.b, m.x, m.w1, &m.embed, 1));
   PmValueId y = pm_b_dot(&p.b, h, m.w2, &m.ff, 1);
   assert_int_equal(pad(&p, &y, 1), 0);
@@ -105,10 +105,7 @@ static void test_zeros_need_no_mask(void **state) {
 static void test_what_is_not_zero_is_masked(void **state) {
   (void)state;
   Plan p;
-  plan_init(&p, "tensor=4");
-  Mlp m = mlp(&p);
-  plan_rule(&p, 0, "ff", "tensor");
-  pad_rule(&p, m.ff);
+  Mlp m = padded_mlp(&p, "tensor=4");
   PmValueId h = pm_b_map1(&p.b, PM_S_exp, pm_b_dot(&p.b, m.x, m.w1, &m.embed, 1));
   const PmValueId out[] = {pm_b_dot(&p.b, h, m.w2, &m.ff, 1), pm_b_reduce(&p.b, PM_MAX, h, &m.ff, 1),
                            pm_b_reduce(&p.b, PM_SUM, h, &m.ff, 1), pm_b_reduce(&p.b, PM_SUM, h, &m.batch, 1)};
@@ -120,10 +117,7 @@ static void test_what_is_not_zero_is_masked(void **state) {
 static void test_the_maximum_sees_no_zeros(void **state) {
   (void)state;
   Plan p;
-  plan_init(&p, "tensor=4");
-  Mlp m = mlp(&p);
-  plan_rule(&p, 0, "ff", "tensor");
-  pad_rule(&p, m.ff);
+  Mlp m = padded_mlp(&p, "tensor=4");
   PmValueId most = pm_b_reduce(&p.b, PM_MAX, pm_b_dot(&p.b, m.x, m.w1, &m.embed, 1), &m.ff, 1);
   assert_int_equal(pad(&p, &most, 1), 1);
   plan_deinit(&p);
@@ -133,10 +127,7 @@ static void test_the_maximum_sees_no_zeros(void **state) {
 static void test_a_product_of_two_padded_values(void **state) {
   (void)state;
   Plan p;
-  plan_init(&p, "tensor=4");
-  Mlp m = mlp(&p);
-  plan_rule(&p, 0, "ff", "tensor");
-  pad_rule(&p, m.ff);
+  Mlp m = padded_mlp(&p, "tensor=4");
   PmValueId h = pm_b_dot(&p.b, m.x, m.w1, &m.embed, 1);
   PmValueId product = pm_b_map2(&p.b, PM_S_mul, h, pm_b_map1(&p.b, PM_S_log, h));
   PmValueId sum = pm_b_reduce(&p.b, PM_SUM, product, &m.ff, 1);
