@@ -13,10 +13,11 @@
 // 5. What is open then is whole. Partial sums are no matter of this pass: `partition` finds them.
 // 6. Lookups and scatters whose rows and positions are split alike become exchanges of rows (exchange.c).
 
+#include "passes/place.h"
 #include "passes/attend.h"
 #include "passes/exchange.h"
 #include "passes/passes.h"
-#include "passes/place.h"
+#include "passes/place_inputs.h"
 #include "passes/place_warn.h"
 #include "passes/shard_rules.h"
 #include "passes/zero.h"
@@ -243,6 +244,8 @@ static bool spread(Place *p, const Group *g, bool forward_only, int32_t last_rul
     if (is_decided(p, mem) || (forward_only && !mem->is_out)) continue;
     PmPlaced *to = &p->slots[mem->slot];
     PmSplit got = pm_placed_allow(p->m, p->types[mem->slot], to, mem->dim, &want);
+    for (uint8_t k = 0; k < got.n; k++)
+      if (to->barred >> got.mesh[k] & 1) got.n = k;
     if (got.n == 0) continue;
     to->decided = (uint16_t)(to->decided | 1u << mem->dim);
     to->split[mem->dim] = got;
@@ -437,6 +440,7 @@ PmStatus *pm_pass_place(PmPassCtx *ctx, PmModule *m) {
     st = PM_STATUS(PM_ERR_INPUT, "the plan does not fit the model");
   } else {
     close_params(&p);
+    pm_place_inputs(&p.scratch, m, &p.tree, p.slots);
     collect_groups(&p);
     list_groups(&p);
     propagate(&p);

@@ -11,6 +11,7 @@ typedef struct PmPlaced {
   const char *why[PM_MAX_RANK];  // the rule it goes back to
   int16_t rule[PM_MAX_RANK];     // its index; pins come before all rules
   const char *by[PM_MAX_RANK];   // the op that it was propagated through last, NULL: the rule itself
+  uint32_t barred;               // bit per mesh axis that propagation does not split it over (place_inputs.h)
 } PmPlaced;
 
 // Whether a dim other than `dim` (PM_NONE: any dim) is split over the mesh axis.

@@ -126,13 +126,11 @@ static void test_none_closes_an_axis_to_later_rules(void **state) {
   case_free(&c);
 }
 
-// Tokens that are whole on every rank are looked up in a cut table as they are: never cut at a call, then gathered.
-static void test_what_is_closed_stays_closed_in_functions(void **state) {
-  (void)state;
+// Tokens are looked up in a cut table as they are: never cut, whether by a rule's word or left open, then gathered.
+static void lookups_gather_nothing(const char *plan) {
   Case c;
   PmFrontendOptions o = {.seed = -1, .plan = "p"};
-  run_plan(&c, "plan p {\n  mesh p=2\n  shard input seq -> none\n  shard vocab, ff -> p\n  shard act seq -> p\n}\n", &o,
-           PM_DEFAULT_PASSES);
+  run_plan(&c, plan, &o, PM_DEFAULT_PASSES);
   if (c.code != PM_OK) fail_msg("%s", c.text);
   expect(&c, "tokens", "i32<vocab>[batch:8, seq:4]");
   int32_t n_gathers = 0;
@@ -146,6 +144,13 @@ static void test_what_is_closed_stays_closed_in_functions(void **state) {
   }
   assert_true(n_gathers > 0);  // of what positions split
   case_free(&c);
+}
+
+static void test_inputs_of_lookups_in_cut_tables_stay_whole(void **state) {
+  (void)state;
+  lookups_gather_nothing(
+      "plan p {\n  mesh p=2\n  shard input seq -> none\n  shard vocab, ff -> p\n  shard act seq -> p\n}\n");
+  lookups_gather_nothing("plan p {\n  mesh p=2\n  shard vocab, ff -> p\n  shard act seq -> p\n}\n");
 }
 
 static void test_a_target_takes_the_mesh_axes_that_are_free(void **state) {
@@ -479,7 +484,7 @@ int main(void) {
       cmocka_unit_test(test_rules_of_a_child_come_before_its_parents),
       cmocka_unit_test(test_mesh_and_directives_of_a_child_replace_its_parents),
       cmocka_unit_test(test_none_closes_an_axis_to_later_rules),
-      cmocka_unit_test(test_what_is_closed_stays_closed_in_functions),
+      cmocka_unit_test(test_inputs_of_lookups_in_cut_tables_stay_whole),
       cmocka_unit_test(test_a_target_takes_the_mesh_axes_that_are_free),
       cmocka_unit_test(test_roles_and_scopes_narrow_a_rule),
       cmocka_unit_test(test_the_command_line_comes_before_the_plan),

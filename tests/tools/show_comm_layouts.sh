@@ -84,25 +84,16 @@ for m in gpt_tiny llama_tiny; do
   nothing_else
 
   # Positions split between the layers: gathers and scatters in place of sums. The backward brings back two column inputs
-  # that were saved split, and sums the gradients of norms and of biases on rows. Tokens that are left open are split as
-  # what is made of them is, and gathered where rows of the cut table are looked up and where their gradient is scattered.
+  # that were saved split, and sums the gradients of norms and of biases on rows. Tokens stay whole, as the rows that they
+  # look up are cut: nothing is sent for them.
   [ $m = gpt_tiny ] && whole="8 all_reduce ($(((6 * L + 2) * E * 4)) bytes)" || whole="3 all_reduce ($(((2 * L + 1) * E * 4)) bytes)"
-  for tokens in whole split; do
-    plan="mesh tensor=2; shard $h, ff, vocab -> tensor; shard act seq -> tensor"
-    fwd="1 reduce_scatter ($A bytes), 1 all_gather ($A bytes)" bwd="2 all_gather ($((2 * A)) bytes)"
-    if [ $tokens = whole ]; then
-      plan+='; shard input seq -> none'
-    else
-      fwd="2 all_gather ($((A + R)) bytes), 1 reduce_scatter ($A bytes)" bwd="3 all_gather ($((2 * A + R)) bytes)"
-    fi
-    layout $m "$plan"
-    sends $m.layer.fwd "2 all_gather ($((2 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
-    sends $m.layer.bwd "4 all_gather ($((4 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
-    sends $m.fwd "$fwd, 3 all_reduce ($((3 * R)) bytes)"
-    sends $m.bwd "$bwd, 1 reduce_scatter ($A bytes), $whole"
-    sends step '1 all_reduce (4 bytes)'
-    nothing_else
-  done
+  layout $m "mesh tensor=2; shard $h, ff, vocab -> tensor; shard act seq -> tensor"
+  sends $m.layer.fwd "2 all_gather ($((2 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
+  sends $m.layer.bwd "4 all_gather ($((4 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
+  sends $m.fwd "1 reduce_scatter ($A bytes), 1 all_gather ($A bytes), 3 all_reduce ($((3 * R)) bytes)"
+  sends $m.bwd "2 all_gather ($((2 * A)) bytes), 1 reduce_scatter ($A bytes), $whole"
+  sends step '1 all_reduce (4 bytes)'
+  nothing_else
 done
 
 # Micro-batches: gradients once a step, but with ZeRO-2 once a micro-batch.
