@@ -138,6 +138,7 @@ static PmStatus *probe(const Bisect *b, const char *const *names, int32_t n, Pai
   PmModule *reference = pm_module_clone(b->reference, &t->arena), *plan = pm_module_clone(b->plan, &t->arena);
   *out = (Pairs){.plan = plan, .reference = reference};
   PM_TRY(pm_passes_run(&ctx, reference, REFERENCE_PASSES));
+  if (t->opt.unroll) PM_TRY(pm_passes_run(&ctx, plan, "unroll"));
   PM_TRY(pm_passes_run(&ctx, plan, PLAN_PASSES));
   PmTensor *results;
   PM_TRY(run_reference(b, reference, &results));

@@ -147,6 +147,10 @@ PmStatus *pm_tool_check_print_after(const PmTool *t) {
   return st;
 }
 
+PmStatus *pm_tool_unroll(PmTool *t, PmModule *m) {
+  return t->opt.unroll ? pm_passes_run(&t->passes, m, "unroll") : NULL;
+}
+
 PmStatus *pm_tool_module(PmTool *t, const char *path, const char *passes, PmModule **out) {
   PM_TRY(pm_tool_check_print_after(t));
   bool is_program = false;
@@ -159,6 +163,7 @@ PmStatus *pm_tool_module(PmTool *t, const char *path, const char *passes, PmModu
   int32_t errors = pm_diags_errors(t->diags);
   if (errors > 0) return PM_STATUS(PM_ERR_INPUT, "%d errors", errors);
   PM_TRY(pm_passes_dump(&t->passes, *out, "frontend"));
+  PM_TRY(pm_tool_unroll(t, *out));
   return pm_passes_run(&t->passes, *out, passes);
 }
 
@@ -168,6 +173,7 @@ static PmStatus *refuse_model_options(const PmTool *t) {
                      : o->mesh    ? "--mesh"
                      : o->shard.n ? "--shard"
                      : o->set.n   ? "--set"
+                     : o->unroll  ? "--unroll"
                      : o->dump_to ? "--dump-to"
                                   : NULL;
   if (!flag) return NULL;

@@ -17,6 +17,8 @@ PmFrontendOptions pm_tool_frontend(const PmTool *t);
 // Whether the file is a run plan, binary or text, by its first bytes. ENVIRONMENT when it cannot be read.
 PM_MUST_CHECK PmStatus *pm_tool_is_program(const char *path, bool *out_is);
 
+// With `--unroll` writes out the repeats of a module as the frontend has made it; else nothing.
+PM_MUST_CHECK PmStatus *pm_tool_unroll(PmTool *t, PmModule *m);
 // Compiles the model at `path` and runs `passes`. A module without a `train` block stops where it cannot go on: INPUT.
 PM_MUST_CHECK PmStatus *pm_tool_module(PmTool *t, const char *path, const char *passes, PmModule **out);
 // Code for a partitioned module, checked as a plan that is read from a file is.

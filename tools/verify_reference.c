@@ -357,6 +357,7 @@ static PmStatus *compile_plan(Verify *v, PmModule *m) {
   t->arena.limit = 0;  // the reference's values are as large as the model's
   PM_TRY(pm_reference_create(&t->arena, &t->passes, v->m, v->m->seed, &v->ref));
   t->passes.keep_grads = true;
+  PM_TRY(pm_tool_unroll(t, v->m));
   PM_TRY(pm_passes_run(&t->passes, v->m, PM_DEFAULT_PASSES));
   PM_TRY(pm_tool_codegen(t, v->m, &v->p));
   pm_tool_report(t);
