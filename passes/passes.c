@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/line_diff.h"
 #include "ir/text.h"
 
 static const PmPass passes[] = {
@@ -93,34 +94,67 @@ static PmStatus *write_file(const char *path, const PmBuf *text) {
   return ok ? NULL : PM_STATUS(PM_ERR_ENVIRONMENT, "cannot write `%s`: %s", path, strerror(errno));
 }
 
-PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const char *pass) {
-  bool print = ctx->print_after && (strcmp(ctx->print_after, "all") == 0 || strcmp(ctx->print_after, pass) == 0);
-  if (!print && !ctx->dump_to) return NULL;
-  PmBuf text, path;
-  pm_buf_init(&text);
-  pm_buf_init(&path);
-  PmStatus *st = NULL;
-  pm_module_print(m, &text);
-  if (print) {
+static bool prints(const PmPassCtx *ctx, const char *pass, const PmBuf *before, bool changed) {
+  if (!ctx->print_after) return ctx->print_diff && changed && before->len > 0;
+  if (strcmp(ctx->print_after, "changed") == 0) return changed;
+  return strcmp(ctx->print_after, "all") == 0 || strcmp(ctx->print_after, pass) == 0;
+}
+
+static void print_ir(const PmPassCtx *ctx, const PmModule *m, const char *pass, const PmBuf *before,
+                     const PmBuf *text) {
+  if (!ctx->print_diff) {
     fprintf(stderr, "# after %s\n", pass);
-    fwrite(pm_buf_str(&text), 1, text.len, stderr);
+    fwrite(pm_buf_str(text), 1, text->len, stderr);
+    return;
   }
-  if (ctx->dump_to) {
-    if (mkdir(ctx->dump_to, 0777) != 0 && errno != EEXIST) {
-      st = PM_STATUS(PM_ERR_ENVIRONMENT, "cannot make folder `%s`: %s", ctx->dump_to, strerror(errno));
-      goto done;
-    }
-    pm_buf_printf(&path, "%s/%02d-%s.pir", ctx->dump_to, ctx->n_dumped, pass);
-    PM_TRY_CLEAN(st, write_file(pm_buf_str(&path), &text), done);
-    ctx->n_dumped++;
+  PmArena scratch;
+  PmBuf diff;
+  pm_pass_scratch(m, &scratch);
+  pm_buf_init(&diff);
+  pm_line_diff(&scratch, pm_buf_str(before), before->len, pm_buf_str(text), text->len, &diff);
+  fprintf(stderr, "# changed by %s\n", pass);
+  fwrite(pm_buf_str(&diff), 1, diff.len, stderr);
+  pm_buf_deinit(&diff);
+  pm_arena_deinit(&scratch);
+}
+
+static PmStatus *dump_ir(PmPassCtx *ctx, const char *pass, const PmBuf *text) {
+  if (mkdir(ctx->dump_to, 0777) != 0 && errno != EEXIST) {
+    return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot make folder `%s`: %s", ctx->dump_to, strerror(errno));
   }
-done:
-  pm_buf_deinit(&text);
+  PmBuf path;
+  pm_buf_init(&path);
+  pm_buf_printf(&path, "%s/%02d-%s.pir", ctx->dump_to, ctx->n_dumped, pass);
+  PmStatus *st = write_file(pm_buf_str(&path), text);
   pm_buf_deinit(&path);
+  if (!st) ctx->n_dumped++;
   return st;
 }
 
-static PmStatus *run_one(PmPassCtx *ctx, PmModule *m, const PmPass *pass) {
+// before: the module's text before the pass.
+static PmStatus *show_ir(PmPassCtx *ctx, const PmModule *m, const char *pass, const PmBuf *before) {
+  if (!ctx->print_after && !ctx->print_diff && !ctx->dump_to) return NULL;
+  PmBuf text;
+  pm_buf_init(&text);
+  pm_module_print(m, &text);
+  const bool changed = text.len != before->len || memcmp(pm_buf_str(&text), pm_buf_str(before), text.len) != 0;
+  if (prints(ctx, pass, before, changed)) print_ir(ctx, m, pass, before, &text);
+  PmStatus *st = ctx->dump_to ? dump_ir(ctx, pass, &text) : NULL;
+  pm_buf_deinit(&text);
+  return st;
+}
+
+void pm_passes_hush(PmPassCtx *ctx) {
+  ctx->dump_to = ctx->print_after = NULL;
+  ctx->print_diff = false;
+}
+
+PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const char *pass) {
+  const PmBuf nothing = {0};
+  return show_ir(ctx, m, pass, &nothing);
+}
+
+static PmStatus *run_pass(PmPassCtx *ctx, PmModule *m, const PmPass *pass, const PmBuf *before) {
   PM_TRY(pass->run(ctx, m));
   if (ctx->diags) {
     int32_t errors = pm_diags_errors(ctx->diags);
@@ -128,10 +162,19 @@ static PmStatus *run_one(PmPassCtx *ctx, PmModule *m, const PmPass *pass) {
   }
   if (pass->stage_out != PM_STAGE_ANY) m->stage = pass->stage_out;
   // Dumped before it is verified: a broken module is exactly the one that somebody will want to read.
-  PM_TRY(pm_passes_dump(ctx, m, pass->name));
+  PM_TRY(show_ir(ctx, m, pass->name, before));
   if (!ctx->verify) return NULL;
   PmStatus *st = pm_module_verify(m);
   return st ? pm_status_wrap(st, __FILE__, __LINE__, "after pass `%s`", pass->name) : NULL;
+}
+
+static PmStatus *run_one(PmPassCtx *ctx, PmModule *m, const PmPass *pass) {
+  PmBuf before;
+  pm_buf_init(&before);
+  if (ctx->print_diff || ctx->print_after) pm_module_print(m, &before);
+  PmStatus *st = run_pass(ctx, m, pass, &before);
+  pm_buf_deinit(&before);
+  return st;
 }
 
 // For people, when memory is used up.

@@ -9,7 +9,8 @@ typedef struct PmPassCtx {
   const PmSources *sources;
   bool verify;              // run the IR verifier after every pass
   const char *dump_to;      // folder for one numbered .pir a pass, or NULL
-  const char *print_after;  // pass name or "all": print to stderr; or NULL
+  const char *print_after;  // print to stderr after this pass, "all", or those that "changed" something; or NULL
+  bool print_diff;          // print the lines that a pass has changed instead; without print_after: of all that have
   int32_t n_dumped;
   bool keep_grads;            // the step also reports every raw gradient, as "d(<param path>)"
   const char *const *probes;  // `probe`: the paths of the values that the step returns; NULL: all
@@ -31,6 +32,8 @@ const PmPass *pm_pass_find(const char *name);
 const PmPass *pm_pass_at(int32_t i);  // NULL past the end
 // Runs the comma-separated passes in order; USAGE for an unknown name or an order that a BEFORE row forbids.
 PM_MUST_CHECK PmStatus *pm_passes_run(PmPassCtx *ctx, PmModule *m, const char *names);
+// From now on nothing is dumped or printed.
+void pm_passes_hush(PmPassCtx *ctx);
 // Writes or prints the module as --dump-to and --print-ir-after ask.
 PM_MUST_CHECK PmStatus *pm_passes_dump(PmPassCtx *ctx, const PmModule *m, const char *pass);
 

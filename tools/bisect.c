@@ -42,7 +42,7 @@ typedef struct Pairs {
 
 static PmPassCtx quiet(const Bisect *b, const char *const *names, int32_t n) {
   PmPassCtx ctx = b->t->passes;
-  ctx.dump_to = ctx.print_after = NULL;
+  pm_passes_hush(&ctx);
   ctx.diags = pm_diags_new(&b->t->arena, &b->t->sources);
   ctx.probes = names;
   ctx.n_probes = n;

@@ -114,7 +114,7 @@ PmStatus *pm_launch_begin(PmTool *t) {
   if (t->launch.rank == 0) return NULL;
   if (!t->launch.transport) t->launch.idle = true;
   // What all ranks would write alike is written once.
-  t->passes.dump_to = t->passes.print_after = NULL;
+  pm_passes_hush(&t->passes);
   if (!freopen("/dev/null", "w", stdout)) return PM_STATUS(PM_ERR_ENVIRONMENT, "cannot open `/dev/null`");
   return NULL;
 }

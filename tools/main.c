@@ -71,7 +71,8 @@ int main(int argc, char **argv) {
                            .sources = &t.sources,
                            .verify = true,
                            .dump_to = t.opt.dump_to,
-                           .print_after = t.opt.print_ir_after};
+                           .print_after = t.opt.print_ir_after,
+                           .print_diff = t.opt.print_ir_diff};
     st = pm_launch_begin(&t);
     if (!st && !t.launch.idle) st = commands[t.opt.command](&t);
   }

@@ -137,12 +137,15 @@ PmStatus *pm_tool_is_program(const char *path, bool *out_is) {
 
 PmStatus *pm_tool_check_print_after(const PmTool *t) {
   const char *name = t->opt.print_ir_after;
-  if (!name || strcmp(name, "all") == 0 || strcmp(name, "frontend") == 0 || pm_pass_find(name)) return NULL;
+  static const char *const words[] = {"all", "changed", "frontend"};
+  bool known = !name || pm_pass_find(name);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) known = known || strcmp(name, words[i]) == 0;
+  if (known) return NULL;
   PmBuf names;
   pm_buf_init(&names);
   for (int32_t i = 0; pm_pass_at(i); i++) pm_buf_printf(&names, ", %s", pm_pass_at(i)->name);
-  PmStatus *st =
-      PM_STATUS(PM_ERR_USAGE, "`--print-ir-after` has no pass `%s`: all, frontend%s", name, pm_buf_str(&names));
+  PmStatus *st = PM_STATUS(PM_ERR_USAGE, "`--print-ir-after` has no pass `%s`: all, changed, frontend%s", name,
+                           pm_buf_str(&names));
   pm_buf_deinit(&names);
   return st;
 }

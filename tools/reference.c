@@ -170,7 +170,7 @@ PmStatus *pm_reference_create(PmArena *arena, const PmPassCtx *ctx, const PmModu
   *r = (PmReference){.declared = pm_module_clone(m, arena), .m = pm_module_clone(m, arena)};
   pm_arena_init(&r->scratch, 0);
   PmPassCtx quiet = *ctx;
-  quiet.dump_to = quiet.print_after = NULL;
+  pm_passes_hush(&quiet);
   quiet.keep_grads = true;
   PM_TRY(pm_passes_run(&quiet, r->m, PM_STEP_PASSES));
   int32_t n = r->m->n_vars;

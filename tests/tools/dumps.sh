@@ -22,6 +22,24 @@ expect 0 opt gpt_tiny.tp2/00-frontend.pir --passes=simplify,differentiate,simpli
 cmp all.pir "$(printf '%s\n' gpt_tiny.tp2/*.pir | tail -1)" || complain "the passes give something else on text"
 expect 0 check "$EXAMPLES/mlp.pmodel" --print-ir-after=frontend
 says err '^# after frontend'
+mlp=("$EXAMPLES/mlp.pmodel" -o x.prun)
+expect 0 compile "${mlp[@]}" --print-ir-after=changed --dump-to=mlp
+[ "$(grep -c '^# after ' err)" -lt 9 ] || complain "all passes change something, it says"
+! grep -q '^# after masters' err || complain "masters changes nothing here"
+# What each pass has changed, put together, is what all have.
+expect 0 compile "${mlp[@]}" --print-ir-diff
+cp err diffs
+last=mlp/00-frontend.pir
+for dump in mlp/0[1-9]-*.pir; do
+  diff -U3 "$last" "$dump" | tail -n +3 | grep -v '^@@' >>want || true
+  last=$dump
+done
+grep -vE '^(@@|# changed by )' diffs >got
+[ "$(grep -c '^[-+]' got)" -eq "$(grep -c '^[-+]' want)" ] || complain "not the fewest changes: $(diff got want | head)"
+expect 0 compile "${mlp[@]}" --print-ir-after=place --print-ir-diff
+says err '^-module logical'
+says err '^\+module placed'
+[ "$(grep -c '^# ' err)" -eq 1 ] || complain "not place alone: $(grep '^# ' err)"
 expect 2 opt all.pir --passes=place
 expect 2 opt all.pir --passes=plaec
 says err 'did you mean `place`'
