@@ -46,6 +46,7 @@ typedef struct Parser {
   int argc, at;
   char **argv;
   PmOptions *out;
+  bool given[N_OPTIONS];  // options that hold one value and have it
 } Parser;
 
 const char *pm_command_name(PmCommand c) { return commands[c].name; }
@@ -161,6 +162,9 @@ static PmStatus *set_int(const OptRow *row, const char *value, PmOptInt *field) 
 
 static PmStatus *set_value(Parser *p, const OptRow *row, const char *value) {
   void *field = field_of(p->out, row);
+  bool *given = &p->given[row - options];
+  if (*given) return PM_STATUS(PM_ERR_USAGE, "`%s` is given twice, and holds one value", row->flag);
+  *given = row->type != TYPE_List;
   if (is_choice(row)) PM_TRY(check_choice(p, row, value));
   if (row->type == TYPE_Int || row->type == TYPE_Count) return set_int(row, value, field);
   if (row->type == TYPE_Str) {

@@ -71,6 +71,9 @@ static void defaults_and_values(void **state) {
   accept(ARGV("compile", "-o", "-", "--", "--odd-name"));
   assert_string_equal(options.out, "-");
   assert_string_equal(options.args[0], "--odd-name");
+  accept(ARGV("check", "--json", "--json", "--shard=a -> b", "--shard=c -> d"));
+  assert_true(options.json);
+  assert_int_equal(options.shard.n, 2);
   accept(ARGV("check", "-"));
   assert_string_equal(options.args[0], "-");
 }
@@ -88,6 +91,10 @@ static void usage_errors(void **state) {
   refuse(ARGV("train", "--steps=1e3"), "`--steps` needs a whole number, not `1e3`");
   refuse(ARGV("train", "--steps= 3"), "`--steps` needs a whole number, not ` 3`");
   refuse(ARGV("train", "--steps=99999999999999999999"), "`--steps` needs a whole number, not `99999999999999999999`");
+  refuse(ARGV("train", "--plan=a", "--plan", "b"), "`--plan` is given twice, and holds one value");
+  refuse(ARGV("train", "--mesh=a=2", "--mesh=a=2"), "`--mesh` is given twice, and holds one value");
+  refuse(ARGV("train", "--steps=2", "--steps=3"), "`--steps` is given twice, and holds one value");
+  refuse(ARGV("compile", "-o", "a", "-o", "b"), "`-o` is given twice, and holds one value");
   refuse(ARGV("train", "--json=yes"), "`--json` takes no value");
   refuse(ARGV("train", "--target=nul"), "`nul` is not a value of `--target` (cpu|null): did you mean `null`?");
   refuse(ARGV("train", "--target=tpu9"), "`tpu9` is not a value of `--target` (cpu|null)");

@@ -40,6 +40,10 @@ expect 2 compile "$mlp" --steps 0 -o x.prun
 expect 2 explain E9999
 silent out
 
+expect 2 check "$mlp" --plan dp2 --plan tp2
+says err '^pmodel: error: `--plan` is given twice'
+silent out
+
 # 3: environment
 expect 3 check nosuch.pmodel
 says err 'cannot read `nosuch.pmodel`'
