@@ -10,11 +10,20 @@
 
 void pm_sources_init(PmSources *s, PmArena *arena) { *s = (PmSources){.arena = arena}; }
 
+// Some editors begin a file in UTF-8 with this; it is no part of the text.
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
+static int32_t mark_len(const char *text, size_t len) {
+  size_t n = sizeof byte_order_mark - 1;
+  return len >= n && memcmp(text, byte_order_mark, n) == 0 ? (int32_t)n : 0;
+}
+
 static void index_lines(PmArena *arena, PmSourceFile *file) {
   int32_t n = 1;
   for (int32_t i = 0; i < file->len; i++) n += file->text[i] == '\n';
   int32_t *starts = PM_NEW_N(arena, int32_t, n);
   int32_t line = 1;
+  starts[0] = mark_len(file->text, (size_t)file->len);
   for (int32_t i = 0; i < file->len; i++) {
     if (file->text[i] == '\n') starts[line++] = i + 1;
   }

@@ -71,7 +71,7 @@ static void read_lexemes(Format *f, PmInterner *names, const PmSources *sources,
   PmText none;
   PmParse p = {.arena = f->arena, .names = names, .sources = sources, .diags = diags, .out = &none, .file = file};
   const PmSourceFile *source = &sources->files[file];
-  if (!pm_scan_begin(&p, source->text, source->len)) pm_memory_exhausted((size_t)source->len, 0);
+  if (!pm_scan_begin(&p, source)) pm_memory_exhausted((size_t)source->len, 0);
   int32_t at = 0;
   for (;;) {
     union PmSemantic value;

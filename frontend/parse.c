@@ -117,7 +117,7 @@ bool pm_parse(PmArena *arena, PmInterner *names, const PmSources *sources, PmDia
   p.first = first_token(form);
   p.last_span = (PmSpan){file, 0, 0};
   const PmSourceFile *text = &sources->files[file];
-  if (!pm_scan_begin(&p, text->text, text->len)) pm_memory_exhausted((size_t)text->len, 0);
+  if (!pm_scan_begin(&p, text)) pm_memory_exhausted((size_t)text->len, 0);
   int rc = pm_bison_parse(&p);
   pm_scan_end(&p);
   return rc == 0 && !p.failed;

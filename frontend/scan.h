@@ -8,7 +8,7 @@
 
 union PmSemantic;
 
-bool pm_scan_begin(PmParse *p, const char *text, int32_t len);
+bool pm_scan_begin(PmParse *p, const PmSourceFile *file);  // a byte order mark is skipped
 void pm_scan_end(PmParse *p);
 int pm_scan_token(union PmSemantic *value, PmSpan *span, PmParse *p);
 int pm_scan_next(union PmSemantic *value, PmSpan *span, PmParse *p);

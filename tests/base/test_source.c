@@ -90,6 +90,22 @@ static void write_file(const char *path, const void *data, size_t n) {
   assert_int_equal(fclose(to), 0);
 }
 
+static void byte_order_mark(void **state) {
+  (void)state;
+  const char *text = "\xef\xbb\xbf" "ab\r\nc";
+  int32_t f = pm_sources_add(&sources, "a.pmodel", text, strlen(text));
+  assert_at(f, 0, 1, 1);
+  assert_at(f, 3, 1, 1);
+  assert_at(f, 4, 1, 2);
+  assert_at(f, 7, 2, 1);
+  int32_t lo, hi;
+  pm_sources_line_span(&sources, f, 1, &lo, &hi);
+  assert_int_equal(lo, 3);
+  assert_int_equal(hi, 5);
+  f = pm_sources_add(&sources, "cut.pmodel", text, 2);
+  assert_at(f, 2, 1, 2);
+}
+
 static void files(void **state) {
   (void)state;
   char dir[] = "/tmp/pm_source_XXXXXX", path[64];
@@ -122,6 +138,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(lines_and_columns, set_up, tear_down),
       cmocka_unit_test_setup_teardown(empty_text, set_up, tear_down),
       cmocka_unit_test_setup_teardown(locations, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(byte_order_mark, set_up, tear_down),
       cmocka_unit_test_setup_teardown(files, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

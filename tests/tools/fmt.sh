@@ -13,6 +13,21 @@ silent out
 cmp messy.pmodel wanted || complain "fmt -i writes another layout"
 expect 0 fmt --check messy.pmodel "$EXAMPLES"/*.pmodel
 silent out
+
+# A byte order mark and line ends of two bytes are no part of the program.
+for name in gpt_tiny mlp_dropout; do
+  { printf '\xef\xbb\xbf'; sed 's/$/\r/' "$EXAMPLES/$name.pmodel"; } >marked.pmodel
+  expect 0 check marked.pmodel
+  expect 1 fmt --check marked.pmodel
+  expect 0 fmt marked.pmodel
+  cmp out "$EXAMPLES/$name.pmodel" || complain "fmt of a marked file prints another text"
+  expect 0 fmt -i marked.pmodel
+  cmp marked.pmodel "$EXAMPLES/$name.pmodel" || complain "fmt -i of a marked file writes another text"
+done
+printf '\xef\xbb\xbfmesh a = 2\r\nshard x->a # one\r\n' >marked.pplan
+expect 0 fmt marked.pplan
+printf 'mesh a=2\nshard x -> a  # one\n' >wanted
+cmp out wanted || complain "fmt of a marked plan prints another text"
 expect 2 fmt -i --check messy.pmodel
 expect 2 fmt
 expect 3 fmt no_such.pmodel
