@@ -175,10 +175,10 @@ typedef struct PmItems {
 typedef struct PmText {
   PmItems items;     // a whole file
   PmPlanItems plan;  // a .pplan, or one --shard rule
-  PmDefs defs;       // --mesh, --set
+  PmDefs defs;       // --mesh; --set, whose names are settings of `train` too
 } PmText;
 
-typedef enum PmTextForm { PM_TEXT_FILE, PM_TEXT_PLAN, PM_TEXT_DEFS, PM_TEXT_RULE } PmTextForm;
+typedef enum PmTextForm { PM_TEXT_FILE, PM_TEXT_PLAN, PM_TEXT_DEFS, PM_TEXT_SETTINGS, PM_TEXT_RULE } PmTextForm;
 
 // Parses the text of source `file`. Errors are recorded in `diags`; the tree holds what could be read. Returns whether
 // the text was free of errors.

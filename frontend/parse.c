@@ -104,6 +104,8 @@ static int first_token(PmTextForm form) {
       return START_PLAN;
     case PM_TEXT_DEFS:
       return START_DEFS;
+    case PM_TEXT_SETTINGS:
+      return START_SETTINGS;
     case PM_TEXT_RULE:
       return START_RULE;
   }

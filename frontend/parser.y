@@ -48,7 +48,7 @@ static void pm_bison_error(PmSpan *loc, PmParse *p, const char *text);
 }
 
 %token END 0 "end of file"
-%token START_FILE START_PLAN START_DEFS START_RULE
+%token START_FILE START_PLAN START_DEFS START_SETTINGS START_RULE
 %token <text> IDENT "a name" STRING "a string"
 %token <num> NUMBER "a number"
 %token SEMI "end of line"
@@ -69,7 +69,7 @@ static void pm_bison_error(PmSpan *loc, PmParse *p, const char *text);
 %right POW
 
 %type <names> names opt_taxes targets
-%type <defs> defs fparams opt_fparams
+%type <defs> defs settings fparams opt_fparams
 %type <decl> tdecl
 %type <decls> tdecls
 %type <expr> expr postfix primary opt_init
@@ -90,6 +90,7 @@ text:
     START_FILE items
   | START_PLAN planitems       { p->out->plan = $2; }
   | START_DEFS defs SEMI       { p->out->defs = $2; }
+  | START_SETTINGS settings SEMI { p->out->defs = $2; }
   | START_RULE shard SEMI      { pm_ast_add_plan_item(p, &p->out->plan, $2); }
   ;
 
@@ -145,6 +146,11 @@ names:
 defs:
     IDENT '=' expr             { $$ = (PmDefs){0}; pm_ast_add_def(p, &$$, $1, @1, $3); }
   | defs ',' IDENT '=' expr    { $$ = $1; pm_ast_add_def(p, &$$, $3, @3, $5); }
+  ;
+
+settings:
+    key '=' expr               { $$ = (PmDefs){0}; pm_ast_add_def(p, &$$, $1.text, $1.span, $3); }
+  | settings ',' key '=' expr  { $$ = $1; pm_ast_add_def(p, &$$, $3.text, $3.span, $5); }
   ;
 
 opt_fparams:

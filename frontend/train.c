@@ -19,21 +19,28 @@ static const PmExpr *setting(const Train *t, const char *key) {
 }
 
 #define MAX_WHOLE (INT64_C(1) << 53)
-enum { N_KEYS = 8 };
+
+static const char *const keys[] = {"clip", "data", "loss_scale", "loss_scale_window", "lr", "optimizer", "seed", "steps"};
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+bool pm_lw_is_train_key(const char *key) {
+  for (int32_t k = 0; k < N_KEYS; k++) {
+    if (strcmp(keys[k], key) == 0) return true;
+  }
+  return false;
+}
+
+void pm_lw_no_train_key(PmLower *lw, PmName key) {
+  if (!pm_lw_error(lw, PM_E_TRAIN, key.span, "`train` has no setting `%s`", key.text)) return;
+  pm_lw_suggest_from(lw, key.text, keys, N_KEYS, "its settings are");
+}
 
 static void check_keys(const Train *t) {
-  static const char *const keys[] = {"clip", "data",      "loss_scale", "loss_scale_window",
-                                     "lr",   "optimizer", "seed",       "steps"};
   PmLower *lw = t->lw;
   for (int32_t i = 0; i < t->item->entries.n; i++) {
     const PmItemEntry *e = &t->item->entries.items[i];
-    bool known = e->glob.text != NULL;
-    for (int32_t k = 0; k < N_KEYS; k++) known = known || strcmp(keys[k], e->key.text) == 0;
-    if (!known) {
-      if (pm_lw_error(lw, PM_E_TRAIN, e->key.span, "`train` has no setting `%s`", e->key.text)) {
-        pm_lw_suggest_from(lw, e->key.text, keys, N_KEYS, "its settings are");
-      }
-    }
+    bool known = e->glob.text || pm_lw_is_train_key(e->key.text);
+    if (!known) pm_lw_no_train_key(lw, e->key);
     for (int32_t k = 0; k < i && known && !e->glob.text; k++) {
       const PmItemEntry *old = &t->item->entries.items[k];
       if (old->glob.text || old->key.text != e->key.text) continue;

@@ -283,7 +283,7 @@ void pm_lw_read_settings(PmLower *lw) {
       text = dot + 1;
     }
     PmText tree;
-    if (!pm_lw_parse_option(lw, "--set", text, PM_TEXT_DEFS, &tree)) continue;
+    if (!pm_lw_parse_option(lw, "--set", text, PM_TEXT_SETTINGS, &tree)) continue;
     const PmDef *d = &tree.defs.items[0];
     static const char *const kinds[] = {"axis", "const", "train"};
     bool known = !kind;
@@ -291,7 +291,7 @@ void pm_lw_read_settings(PmLower *lw) {
     if (!known || tree.defs.n != 1) {
       if (pm_lw_error(lw, PM_E_PLAN, d->name.span,
                       "`--set` takes one NAME=VALUE, axis.NAME, const.NAME or train.NAME")) {
-        if (kind) pm_lw_suggest(lw, kind, kinds, 3);
+        if (!known) pm_lw_suggest(lw, kind, kinds, 3);
       }
       continue;
     }
@@ -317,9 +317,16 @@ void pm_lw_check_settings(PmLower *lw) {
   for (int32_t i = 0; i < lw->n_settings; i++) {
     const PmSetting *s = &lw->settings[i];
     if (s->used) continue;
+    if (s->kind && strcmp(s->kind, "train") == 0) {
+      pm_lw_no_train_key(lw, s->name);
+      continue;
+    }
     if (pm_lw_error(lw, PM_E_UNKNOWN_NAME, s->name.span, "`--set` names `%s`, but %s has no such %s", s->name.text,
                     lw->main->path, s->kind ? s->kind : "axis or constant")) {
       pm_lw_suggest(lw, s->name.text, names, n);
+      if (!s->kind && pm_lw_is_train_key(s->name.text)) {
+        pm_diag_help(lw->diags, "a setting of `train` is replaced by `--set train.%s=VALUE`", s->name.text);
+      }
     }
   }
 }
