@@ -80,10 +80,19 @@ PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e) {
     PmAxisId axis = pm_lw_axis_name(lw, name);
     return axis == PM_NONE || axis != lw->m->rows ? axis : axis | PM_AXIS_MICRO;
   }
-  if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "%s is not an axis", pm_lw_text(lw, e->span))) {
+  if (pm_lw_error(lw, PM_E_UNKNOWN_AXIS, e->span, "%s is not an axis", pm_lw_text(lw, e->span)) &&
+      !pm_lw_suggest_micro(lw, e)) {
     pm_diag_help(lw->diags, "`batch.micro` is the part of `batch` that one micro-batch has");
   }
   return PM_NONE;
+}
+
+bool pm_lw_suggest_micro(PmLower *lw, const PmExpr *e) {
+  static const char *const known[] = {"batch.micro"};
+  const char *text = e->a->kind == PM_X_NAME ? pm_intern_printf(lw->names, "%s.%s", e->a->name, e->name) : "";
+  if (!pm_did_you_mean(text, known, 1)) return false;
+  pm_lw_suggest(lw, text, known, 1);
+  return true;
 }
 
 PmAxisId pm_lw_axis(PmLower *lw, const PmExpr *e) {

@@ -93,7 +93,8 @@ static PmVal eval_field(PmLower *lw, const PmExpr *e) {
     PmAxisId axis = pm_lw_micro(lw, e);
     return axis == PM_NONE ? PM_ERROR_VAL : pm_val_num(pm_lw_axis_value(lw, axis));
   }
-  if (pm_lw_error(lw, PM_E_KIND, e->span, "values have no parts: nothing is named `.%s`", e->name)) {
+  if (pm_lw_error(lw, PM_E_KIND, e->span, "values have no parts: nothing is named `.%s`", e->name) &&
+      !pm_lw_suggest_micro(lw, e)) {
     pm_diag_note(lw->diags, "paths such as `layer.attn.q` stand in plans, as strings");
   }
   return PM_ERROR_VAL;

@@ -313,6 +313,8 @@ bool pm_lw_bounded(const PmLower *lw, PmAxisId axis);
 bool pm_lw_sized(PmLower *lw, PmAxisId axis, PmSpan span);
 // `batch.micro`: the rows of a micro-batch, which are all of them where a step is one. PM_NONE after an error.
 PmAxisId pm_lw_micro(PmLower *lw, const PmExpr *e);
+// Asks of a field that is none whether `batch.micro` was meant; false when it is not near.
+bool pm_lw_suggest_micro(PmLower *lw, const PmExpr *e);
 // The axes of a list, with PM_AXIS_MICRO where that is said.
 bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
 // The declared axis of that name, or a new local one of `size` (0: must be declared).
