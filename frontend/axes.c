@@ -166,6 +166,14 @@ PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size) {
   return axis;
 }
 
+void pm_lw_fail_targets(PmLower *lw, const PmArgs *to) {
+  for (int32_t i = 0; to && i < to->n; i++) {
+    const PmExpr *e = to->items[i].value;
+    if (e->kind != PM_X_NAME || pm_scope_find(lw->scope, e->name)) continue;
+    pm_scope_put(lw, lw->scope, pm_sym_axis(e->name, PM_NONE, e->span));
+  }
+}
+
 PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc) {
   PmModule *m = lw->m;
   m->axes = pm_grow(m->arena, m->axes, m->n_axes, &m->cap_axes, sizeof *m->axes);

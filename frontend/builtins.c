@@ -448,5 +448,6 @@ bool pm_lw_builtin(PmLower *lw, const PmCall *call, PmVal *out) {
   const Builtin *row = find(call->name);
   if (!row) return false;
   *out = shape_fits(lw, call, row) ? row->handler(lw, call, row) : PM_ERROR_VAL;
+  if (out->kind == PM_V_ERROR) pm_lw_fail_targets(lw, call->to);
   return true;
 }

@@ -362,7 +362,7 @@ static PmVal index_one(PmLower *lw, const PmExpr *e, PmVal v, const PmArg *a, co
   return PM_ERROR_VAL;
 }
 
-PmVal pm_lw_index(PmLower *lw, const PmExpr *e) {
+static PmVal index_by_name(PmLower *lw, const PmExpr *e) {
   PmVal v = pm_lw_eval(lw, e->a);
   if (v.kind == PM_V_ERROR) return v;
   if (v.kind != PM_V_NODE) {
@@ -382,5 +382,11 @@ PmVal pm_lw_index(PmLower *lw, const PmExpr *e) {
     const PmArg *a = &e->args.items[i];
     v = index_one(lw, e, v, a, a->end && e->to.n ? e->to.items[taken++].value : NULL);
   }
+  return v;
+}
+
+PmVal pm_lw_index(PmLower *lw, const PmExpr *e) {
+  PmVal v = index_by_name(lw, e);
+  if (v.kind == PM_V_ERROR) pm_lw_fail_targets(lw, &e->to);
   return v;
 }

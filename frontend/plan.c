@@ -71,11 +71,26 @@ static void add_items(PmPlan *p, const PmPlanItems *items) {
   }
 }
 
+// Plans chain[0 .. n - 1] extend one another in a circle. It is reported where its first plan in the text stands, so
+// that it is one error from whichever plan the walk came to it.
+static void report_circle(PmLower *lw, const PmItem *const *chain, int32_t n) {
+  int32_t first = 0;
+  for (int32_t i = 1; i < n; i++) {
+    if (chain[i]->parent.span.lo < chain[first]->parent.span.lo) first = i;
+  }
+  if (!pm_lw_error(lw, PM_E_PLAN, chain[first]->parent.span, "plan `%s` extends itself", chain[first]->name.text)) return;
+  for (int32_t i = 1; i < n; i++) {
+    const PmItem *other = chain[(first + i) % n];
+    pm_diag_label(lw->diags, other->parent.span, "through `%s`", other->name.text);
+  }
+}
+
 // The plan and its parents, children first.
 static void add_chain(PmPlan *p, const PmItem *plan) {
   PmLower *lw = p->lw;
-  const PmItem *seen = plan;
+  const PmItem *chain[PM_MAX_IMPORT_DEPTH + 1];
   for (int32_t depth = 0; plan; depth++) {
+    chain[depth] = plan;
     add_items(p, &plan->plan);
     if (!plan->parent.text) return;
     const PmItem *parent = find_plan(lw, plan->parent.text);
@@ -87,8 +102,9 @@ static void add_chain(PmPlan *p, const PmItem *plan) {
       }
       return;
     }
-    if (parent == seen || parent == plan) {
-      pm_lw_error(lw, PM_E_PLAN, plan->parent.span, "plan `%s` extends itself", parent->name.text);
+    for (int32_t i = 0; i <= depth; i++) {
+      if (chain[i] != parent) continue;
+      report_circle(lw, &chain[i], depth + 1 - i);
       return;
     }
     if (depth >= PM_MAX_IMPORT_DEPTH) {

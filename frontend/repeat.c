@@ -215,8 +215,12 @@ static void fail(PmLower *lw, const NameSet *assigned) {
   }
 }
 
-// A name that is assigned in the body stands outside as the result of what was already reported.
-static bool any_failed(PmLower *lw, const NameSet *assigned) {
+// A repeat in the body was refused, or a name that is assigned in it stands outside as the result of what was already
+// reported.
+static bool any_failed(PmLower *lw, const PmInst *inst, const NameSet *assigned) {
+  for (int32_t i = 0; i < inst->n_inner; i++) {
+    if (inst->inner[i].inst->failed) return true;
+  }
   for (int32_t i = 0; i < assigned->n; i++) {
     const PmSym *sym = pm_scope_find_here(lw->scope, assigned->items[i].text);
     if (sym && (sym->kind == PM_SYM_ERROR || (sym->kind == PM_SYM_VALUE && sym->val.kind == PM_V_ERROR))) return true;
@@ -261,7 +265,7 @@ void pm_lw_repeat(PmLower *lw, const PmStmt *s) {
   }
   if (t.n_carried == 0) {
     // What went wrong inside may be why nothing is carried.
-    if (pm_diags_errors(lw->diags) == errors && !any_failed(lw, &uses.assigned) &&
+    if (pm_diags_errors(lw->diags) == errors && !any_failed(lw, inst, &uses.assigned) &&
         pm_lw_error(lw, PM_E_PROGRAM, s->span, "this `repeat` changes nothing outside")) {
       pm_diag_note(lw->diags, "a name that exists before the `repeat` must be assigned inside: `x += f(x)`");
     }
