@@ -228,7 +228,11 @@ static void check_all_fed(const Data *s, PmSpan span) {
   for (PmVarId v = 0; v < lw->m->n_vars; v++) {
     const char *path = lw->m->vars[v].path;
     if (lw->m->vars[v].role != PM_ROLE_INPUT || is_fed(s->d, v)) continue;
-    if (!pm_lw_error(lw, PM_E_TRAIN, span, "`data` feeds every input but `%s`", path)) return;
+    if (lw->options->trains) {
+      if (!pm_lw_error(lw, PM_E_TRAIN, span, "`data` feeds every input but `%s`", path)) return;
+    } else {
+      pm_diag(lw->diags, PM_W_UNFED, span, "`data` feeds every input but `%s`: it cannot be trained so", path);
+    }
     PmSpan at = declared_at(lw, path);
     if (at.file >= 0) pm_diag_label(lw->diags, at, "declared here");
     if (strcmp(s->kind, "npy") == 0) {

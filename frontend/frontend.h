@@ -44,6 +44,7 @@ typedef struct PmFrontendOptions {
   int64_t steps;            // 0: the model's own
   const char *const *data;  // files in place of the model's own
   int32_t n_data;
+  bool trains;  // what is compiled will read its data: that an input has none is an error, else a warning
 } PmFrontendOptions;
 
 // Compiles the file at `path`. INPUT when diagnostics were recorded in `diags`; ENVIRONMENT and LIMIT from reading

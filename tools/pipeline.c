@@ -47,7 +47,8 @@ PmFrontendOptions pm_tool_frontend(const PmTool *t) {
                              .seed = o->seed,
                              .steps = t->opt.command == PM_CMD_verify ? 0 : o->steps,  // there: steps to compare
                              .data = o->data.items,
-                             .n_data = o->data.n};
+                             .n_data = o->data.n,
+                             .trains = o->command == PM_CMD_train || o->command == PM_CMD_compile};
 }
 
 PmStatus *pm_tool_read(PmTool *t, const char *path, size_t limit, char **out_data, size_t *out_len) {

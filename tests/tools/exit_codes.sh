@@ -97,6 +97,19 @@ if grep -q '^pmodel: error' err; then complain "a status repeats what the diagno
 printf 'pmodel 1\naxis a = 4\nmodel m {\n  param w[a] ~ ones\n  minimize mean[a](w)\n}\n' >untrained.pmodel
 expect 1 train untrained.pmodel
 says err 'the model has no `train` block'
+
+# An input without data: what reads none goes on.
+sed 's/, y=targets//' "$EXAMPLES/gpt_tiny.pmodel" >unfed.pmodel
+expect 1 train unfed.pmodel --steps 1
+says err 'error\[E0303\]: `data` feeds every input but `targets`$'
+expect 1 compile unfed.pmodel -o unfed.prun
+says err 'E0303'
+[ ! -e unfed.prun ] || complain "a plan was written"
+expect 0 verify unfed.pmodel --steps 1 --set layer=1 --set seq=4 --set batch=2
+says err 'warning\[W0305\]'
+says out '^ +gradient .* ok$'
+expect 0 show params unfed.pmodel
+says err 'warning\[W0305\]'
 expect 1 check bad.pmodel --diagnostics=json
 [ "$(grep -c '^{.*}$' err)" -eq 2 ] || complain "expected two JSON lines: $(cat err)"
 if grep -qv '^{.*}$' err; then complain "a line is no JSON object: $(cat err)"; fi
