@@ -61,6 +61,7 @@ typedef struct PmMicro {
   PmMicroFn *model;
   PmEarly *early;
   int32_t n_early, cap_early;
+  int32_t n_summed;  // the first results of the model, which the micro-batches sum: the loss, and reports
 } PmMicro;
 
 #define PM_MICRO_MAX_EARLY 256
@@ -75,10 +76,8 @@ bool pm_micro_joint(const PmNode *n, int32_t operand);
 // The value that a parameter of a repeat's body stands for in the function around; false: it changes from turn to turn.
 bool pm_micro_outside(const PmMicroFn *f, PmValueId v, PmValueId *out);
 
-// micro_need.c: fills late, front, early; false after an error.
+// micro_need.c: fills late, front, early, n_summed; false after an error.
 bool pm_micro_need(PmMicro *mi);
-// A result of the model that the micro-batches sum: the loss, and reports that need nothing after.
-bool pm_micro_is_summed(const PmMicro *mi, int32_t result);
 
 // micro_split.c: the model becomes the function of one micro-batch; fills `before` and `after` of the module. Needs
 // pm_micro_need.

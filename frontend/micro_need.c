@@ -109,8 +109,8 @@ static bool check_carried(PmMicro *mi, const PmMicroFn *f) {
   return true;
 }
 
-bool pm_micro_is_summed(const PmMicro *mi, int32_t result) {
-  const PmMicroFn *f = mi->model;
+// The loss, and reports that need nothing after.
+static bool is_summed(const PmMicroFn *f, int32_t result) {
   PmValueId v = f->f.results[result];
   if (f->f.result_bind[result].var != PM_NONE || f->part[v] > PM_PART_SUM) return false;
   return result == 0 || !f->again[v];
@@ -118,12 +118,14 @@ bool pm_micro_is_summed(const PmMicro *mi, int32_t result) {
 
 static bool need_results(PmMicro *mi) {
   PmMicroFn *f = mi->model;
+  // What runs after gives its reports after these: behind the first of them, all are its own.
+  while (mi->n_summed < f->f.n_results && is_summed(f, mi->n_summed)) mi->n_summed++;
   for (int32_t i = 0; i < f->f.n_results; i++) {
     PmValueId v = f->f.results[i];
     PmPart most = i == 0 ? PM_PART_SUM : PM_PART_LATE;
     bool again = f->part[v] == PM_PART_NEVER;
     if ((PmPart)f->part[v] > most) return refuse(mi, f, v, mi->lw->minimize->span, again ? AFTER : IN_LOSS);
-    if (!pm_micro_is_summed(mi, i)) need(f, v);
+    if (i >= mi->n_summed) need(f, v);
   }
   need_operands(f);
   return true;

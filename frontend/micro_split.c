@@ -185,11 +185,10 @@ static void build_model(PmMicro *mi) {
   one_fronts(&s);
   PmValueId *results = PM_NEW_N(lw->arena, PmValueId, f->f.n_results + f->n_fronts + 1);
   PmBinding *named = PM_NEW_N(lw->arena, PmBinding, f->f.n_results + f->n_fronts + 1);
-  int32_t n = 0;
-  for (int32_t k = 0; k < f->f.n_results; k++) {
-    if (!pm_micro_is_summed(mi, k)) continue;
-    results[n] = summand(&s, f->f.results[k]);
-    named[n++] = f->f.result_bind[k];
+  int32_t n = mi->n_summed;
+  for (int32_t k = 0; k < n; k++) {
+    results[k] = summand(&s, f->f.results[k]);
+    named[k] = f->f.result_bind[k];
   }
   for (int32_t k = 0; k < f->n_fronts; k++) named[n + k] = (PmBinding){.var = PM_NONE};
   pm_b_results(&s.b, results, push_fronts(&s, results, n));
@@ -346,8 +345,7 @@ static PmFnId build_after(PmMicro *mi, PmMicroFn *f, bool *takes) {
 static void build_last(PmMicro *mi) {
   PmMicroFn *f = mi->model;
   PmLower *lw = mi->lw;
-  int32_t n_late = 0;
-  for (int32_t k = 0; k < f->f.n_results; k++) n_late += !pm_micro_is_summed(mi, k);
+  int32_t n_late = f->f.n_results - mi->n_summed;
   if (n_late == 0) return;
   const char *name = pm_intern_printf(lw->names, "%s.after", f->f.name);
   Split s = open_split(mi, f, pm_module_add_fn(lw->m, name, PM_FN_BODY));
@@ -364,11 +362,9 @@ static void build_last(PmMicro *mi) {
   after_nodes(&s);
   PmValueId *results = PM_NEW_N(lw->arena, PmValueId, n_late);
   PmBinding *named = PM_NEW_N(lw->arena, PmBinding, n_late);
-  n_late = 0;
-  for (int32_t k = 0; k < f->f.n_results; k++) {
-    if (pm_micro_is_summed(mi, k)) continue;
-    results[n_late] = s.map[f->f.results[k]];
-    named[n_late++] = f->f.result_bind[k];
+  for (int32_t k = 0; k < n_late; k++) {
+    results[k] = s.map[f->f.results[mi->n_summed + k]];
+    named[k] = f->f.result_bind[mi->n_summed + k];
   }
   pm_b_results(&s.b, results, n_late);
   pm_fn(lw->m, s.b.fn)->param_bind = bind;

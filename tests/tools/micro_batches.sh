@@ -81,5 +81,17 @@ for p in dp2 dp2_m2; do
   says out '"event":"sample"'
   sed -nE 's/.*"layer.ffn.size":\[([^,]*),([^,]*),([^]]*)\].*/\1\n\2\n\3/p' out >"$p.sizes"
 done
+# The keys of a step, in order.
+keys() { grep -m 1 '"event":"step"' out | sed -E 's/:(\[[^]]*\]|[^,}]*)/\n/g'; }
+sed -i 's/^  minimize nll$/  report late = nll ** 2\n  report early = mean[batch, seq, embed](x * x)\n&/' reports.pmodel
+expect 0 train reports.pmodel --steps 1 --json --plan dp2.pplan
+keys >dp2.keys
+[ "$(grep -c 'ppl\|late\|early\|size' dp2.keys)" -eq 4 ] || complain "the step has other keys: $(cat dp2.keys)"
+cp out dp2.out
+expect 0 train reports.pmodel --steps 1 --json --plan dp2_m2.pplan
+keys | diff dp2.keys - || complain "the order of the reports depends on the number of micro-batches"
+grep -m 1 -o '"early":[^,}]*' dp2.out | grep -o '[-0-9.e]*$' >one
+grep -m 1 -o '"early":[^,}]*' out | grep -o '[-0-9.e]*$' >two
+near one two || complain "another report: $(cat one two)"
 near dp2.sizes dp2_m2.sizes || complain "other reports: $(paste dp2.sizes dp2_m2.sizes)"
 done_testing
