@@ -13,6 +13,7 @@ typedef enum PmImportKeyKind {
   PM_IMPORT_REAL0,   // a number >= 0; 0 leaves the variable unset
   PM_IMPORT_FLAG,    // true sets the variable to "true"
   PM_IMPORT_ACT,     // the name of an activation; the variable is the function's name in pmodel
+  PM_IMPORT_ROPE,    // how the angles of rope are scaled; the variable is the function that turns
   PM_IMPORT_EQUALS,  // must be absent, null, or the text in `fallback`; `why` says what else would need
   PM_IMPORT_ABSENT,  // must be absent, null, false or empty; `why` says what it would need
 } PmImportKeyKind;

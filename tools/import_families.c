@@ -1,7 +1,6 @@
 // What each published family says in its config.json. The defaults are those of the published configuration classes.
 #include "tools/import.h"
 
-static const char one_base[] = "`rope` of the standard library turns by one base, without scaling of its frequencies";
 static const char no_window[] = "`causal_attention` sees every earlier position: there is no window";
 
 #define END {NULL, PM_IMPORT_COUNT, NULL, NULL, NULL}
@@ -37,7 +36,7 @@ static const PmImportKey decoder[] = {
     {"initializer_range", PM_IMPORT_REAL, "init", "0.02", NULL},
     {"hidden_act", PM_IMPORT_ACT, "act", "\"silu\"", NULL},
     {"tie_word_embeddings", PM_IMPORT_FLAG, "tied", "false", NULL},
-    {"rope_scaling", PM_IMPORT_ABSENT, NULL, NULL, one_base},
+    {"rope_scaling", PM_IMPORT_ROPE, "rope", "", NULL},
     {"rope_parameters", PM_IMPORT_ABSENT, NULL, NULL, "the importer reads `rope_theta` as a key of its own"},
     {"partial_rotary_factor", PM_IMPORT_EQUALS, NULL, "1.0", "`rope` turns the whole of hdim"},
     {"mlp_bias", PM_IMPORT_ABSENT, NULL, NULL, "the template's mlp has no biases"},

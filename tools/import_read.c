@@ -128,6 +128,55 @@ static void read_activation(Reading *r, const PmImportKey *k, const PmJsonValue 
           near ? near : "");
 }
 
+static bool is_plain(const char *key) {
+  size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  return n > 0 && n <= 40 && !key[n];
+}
+
+// A number of `rope_scaling`, into a variable; 0 after a problem.
+static double read_scaling(Reading *r, const PmJsonValue *scaling, const char *key, const char *var) {
+  const PmJsonValue *v = pm_json_get(scaling, key);
+  if (!v || !is_number(v) || !(v->real > 0)) {
+    problem(r, v ? v->lo : scaling->lo, "`%s` of `rope_scaling` must be a number above 0", key);
+    return 0;
+  }
+  set_text(r, var, key, real_text(r->arena, v->real));
+  return v->real;
+}
+
+// Older files say `type`, newer ones `rope_type`; where both stand, the newer counts.
+static void read_rope(Reading *r, const PmImportKey *k, const PmJsonValue *v) {
+  set_text(r, k->var, NULL, "rope");
+  if (!v || is_nothing(v)) return;
+  const PmJsonValue *type = v->kind == PM_JSON_OBJECT ? pm_json_get(v, "rope_type") : NULL;
+  if (!type && v->kind == PM_JSON_OBJECT) type = pm_json_get(v, "type");
+  if (!type || type->kind != PM_JSON_STR) {
+    problem(r, type ? type->lo : v->lo, "`%s` is an object whose `rope_type` names a way of scaling", k->key);
+    return;
+  }
+  const char *name = type->str;
+  if (strcmp(name, "default") == 0) return;
+  bool linear = strcmp(name, "linear") == 0, llama3 = strcmp(name, "llama3") == 0;
+  if (!linear && !llama3) {
+    problem(r, type->lo,
+            "`%s`%s%s%s cannot be imported: the importer knows default, linear and llama3; without the key the model "
+            "has the same parameters, and positions are not scaled",
+            k->key, is_plain(name) ? " of type \"" : "", is_plain(name) ? name : "", is_plain(name) ? "\"" : "");
+    return;
+  }
+  read_scaling(r, v, "factor", "factor");
+  if (llama3) {
+    double low = read_scaling(r, v, "low_freq_factor", "low"), high = read_scaling(r, v, "high_freq_factor", "high");
+    read_scaling(r, v, "original_max_position_embeddings", "context");
+    if (low > 0 && high > 0 && !(high > low)) {
+      problem(r, v->lo, "`high_freq_factor` of `%s` must be above `low_freq_factor`", k->key);
+    }
+  }
+  set_text(r, linear ? "linear" : "llama3", k->key, "true");
+  set_text(r, "scaled_rope", k->key, linear ? "linear" : "llama3");
+  set_text(r, k->var, k->key, "scaled_rope");
+}
+
 // The default of a key goes the same way as a value of the file.
 static const PmJsonValue *fallback_of(Reading *r, const PmImportKey *k) {
   const PmJsonValue *v = NULL;
@@ -140,6 +189,10 @@ static void read_key(Reading *r, const PmImportKey *k) {
   const PmJsonValue *v = pm_json_get(r->root, k->key);
   if (k->kind == PM_IMPORT_ABSENT) {
     if (v && !is_nothing(v)) problem(r, v->lo, "`%s` cannot be imported: %s", k->key, k->why);
+    return;
+  }
+  if (k->kind == PM_IMPORT_ROPE) {
+    read_rope(r, k, v);
     return;
   }
   const PmJsonValue *fallback = fallback_of(r, k);
@@ -229,11 +282,6 @@ static void check_together(Reading *r) {
     problem(r, at_key(r, dim ? dim->key : "hidden_size"),
             "`rope` turns pairs: the size of a head, %" PRId64 ", must be even", hdim);
   }
-}
-
-static bool is_plain(const char *key) {
-  size_t n = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-  return n > 0 && n <= 40 && !key[n];
 }
 
 static bool reads_key(const PmImportFamily *f, const char *key) {

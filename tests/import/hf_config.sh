@@ -86,7 +86,19 @@ wrong '`num_attention_heads` is 33: it must divide `hidden_size`' 's/(attention_
 wrong 'the size of a head, 129, must be even' 's/"hidden_act"/"head_dim": 129, &/'
 wrong 'names an activation .*: did you mean silu' 's/"silu"/"sillu"/'
 wrong '`hidden_act` must be a string' 's/"silu"/1/'
-wrong '`rope_scaling` cannot be imported: `rope`' 's/"rope_scaling": null/"rope_scaling": {"type": "linear", "factor": 2}/'
+scaling() { echo 's/"rope_scaling": null/"rope_scaling": '"$1/"; }
+wrong '`rope_scaling` of type "dynamic" cannot be imported: the importer knows default' "$(scaling '{"type": "dynamic"}')"
+wrong '`rope_scaling` of type "yarn" cannot be imported: .*; without the key' "$(scaling '{"rope_type": "yarn", "type": "linear"}')"
+wrong '`rope_scaling` cannot be imported: the importer knows' "$(scaling '{"type": "a b"}')"
+wrong '`rope_scaling` is an object whose `rope_type` names' "$(scaling '{"factor": 2}')"
+wrong '`rope_scaling` is an object whose `rope_type` names' "$(scaling '{"rope_type": 2}')"
+wrong '`rope_scaling` is an object whose `rope_type` names' "$(scaling '2')"
+wrong '`factor` of `rope_scaling` must be a number above 0' "$(scaling '{"type": "linear"}')"
+wrong '`factor` of `rope_scaling` must be a number above 0' "$(scaling '{"type": "linear", "factor": 0}')"
+wrong '`low_freq_factor` of `rope_scaling` must be a number above 0' "$(scaling '{"type": "llama3", "factor": 2}')"
+three='"type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192'
+wrong '`high_freq_factor` of `rope_scaling` must be above' \
+  "$(scaling "{$three, \"low_freq_factor\": 4, \"high_freq_factor\": 4}")"
 wrong '`use_sliding_window` cannot be imported' 's/(use_sliding_window": )false/\1true/' qwen2.5_7b
 wrong '`sliding_window` cannot be imported: `causal_attention`' 's/(sliding_window": )null/\14096/' mixtral_8x7b
 wrong '`num_experts_per_tok` is 9: it must be at most `num_local_experts`' 's/(per_tok": )2/\19/' mixtral_8x7b
@@ -101,6 +113,61 @@ wrong 'this is not JSON: a key in quotes' 's/^\}/, }/'
 wrong 'this is not JSON: something stands behind' 's/^\}/}}/'
 wrong 'a configuration is an object, not an array' '1s/.*/[]/;2,$d'
 wrong 'the text ends too early' 'd'
+
+# scaled NAME SCALING: llama3_8b so scaled, which has no other parameters.
+scaled() {
+  sed -E "$(scaling "$2")" "$CONFIGS/llama3_8b.json" >"$1.json"
+  expect 0 import hf-config "$1.json" -o "$1.pmodel"
+  expect 0 fmt --check "$1.pmodel"
+  expect 0 show params "$1.pmodel" --json
+  says out '"elements": 8030261248,?$'
+}
+expect 0 import hf-config "$CONFIGS/llama3_8b.json" -o plain.pmodel
+for none in '{"rope_type": "default"}' '{"type": "default", "factor": 3}' '{}' 'false'; do
+  scaled default "$none"
+  tail -n +2 plain.pmodel | diff - <(tail -n +2 default.pmodel) || complain "$none is no scaling, and changes the text"
+done
+scaled linear '{"type": "linear", "factor": 4.0}'
+scaled llama3 "{$three, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0}"
+trains llama3 --set kvheads=1 --set group=2
+
+# angles NAME: at position 2000, of the pairs below, by the text: `rope` of ones has cos - sin and cos + sin.
+pairs='3 10 29 31 34 50 63'
+angles() {
+  {
+    printf 'pmodel 1\nimport "std"\naxis seq = 2048, hdim = 128, batch = 1, byte = 256\n'
+    sed -n '/^fn scaled_rope/,/^}/p' "$1.pmodel"
+    printf 'model m {\n  input a[batch, seq] in byte\n  param w[seq, hdim] ~ ones\n  y = scaled_rope[seq, hdim](w, 500000.0)\n'
+    for i in $pairs; do
+      printf '  report d%d = y[seq = 2000][hdim = %d]\n  report s%d = y[seq = 2000][hdim = %d]\n' "$i" "$i" "$i" $((i + 64))
+    done
+    printf '  minimize mean[seq, hdim](w)\n}\ntrain {\n  optimizer = sgd()\n  lr = 0.1\n'
+    printf '  data = tokens("bytes.txt", format="bytes", x=a)\n}\n'
+  } >"angles_$1.pmodel"
+  expect 0 train "angles_$1.pmodel" --steps 1 --json
+  for i in $pairs; do
+    echo "$i $(grep -m 1 -o "\"d$i\":[^,}]*" out | cut -d : -f 2) $(grep -m 1 -o "\"s$i\":[^,}]*" out | cut -d : -f 2)"
+  done
+}
+# agrees NAME: with the published formulas of the frequencies, written with their cases.
+agrees() {
+  angles "$1" >"$1.angles"
+  awk -v kind="$1" '
+    BEGIN { pi = 3.141592653589793; context = 8192; factor = kind == "linear" ? 4 : 8; low = 1; high = 4 }
+    {
+      f = exp(-2 * $1 / 128 * log(500000)); wave = 2 * pi / f
+      if (kind == "linear" || wave > context / low) g = f / factor
+      else if (wave < context / high) g = f
+      else { s = (context / wave - low) / (high - low); g = (1 - s) * f / factor + s * f }
+      dc = ($2 + $3) / 2 - cos(2000 * g); ds = ($3 - $2) / 2 - sin(2000 * g)
+      if (NF != 3 || dc * dc + ds * ds > 1e-10) bad = 1
+      cases[wave > context / low ? 2 : wave >= context / high]++
+    }
+    END { exit bad || NR != 7 || !cases[0] || !cases[1] || !cases[2] }' "$1.angles" ||
+    complain "other angles than published: $(cat "$1.angles")"
+}
+agrees linear
+agrees llama3
 
 # Each reason why DeepSeek-V3 cannot be said, at its key. Without these it is its 671,026,419,200 parameters, of which the
 # 58 * 256 of the routers' biases are states here.
