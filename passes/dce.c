@@ -193,7 +193,18 @@ static void bury(PmModule *m, PmFnId id) {
   for (PmVarId v = 0; v < m->n_vars; v++) forget(&m->vars[v].update, id);
 }
 
-void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n_order, bool *out_changed) {
+// Nothing of the function goes, and nothing of the signatures of what it calls.
+static bool is_whole(const Live *l, PmFnId id, const bool *same_signature) {
+  const PmFn *fn = pm_fn(l->m, id);
+  if (!all_set(l->values[id], fn->n_values) || !all_set(l->results[id], fn->n_results)) return false;
+  for (int32_t i = 0; i < fn->n_nodes; i++) {
+    if ((pm_op_flags(fn->nodes[i].op) & PM_F_CALL) && !same_signature[fn->nodes[i].attr.callee]) return false;
+  }
+  return true;
+}
+
+void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n_order, bool *io_touched,
+                   bool *out_changed) {
   Live l = {.m = m, .scratch = scratch};
   l.reached = PM_NEW_N(scratch, bool, m->n_fns);
   l.fixed = PM_NEW_N(scratch, bool, m->n_fns);
@@ -210,6 +221,12 @@ void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n
       if (l.reached[order[i]]) mark_fn(&l, order[i]);
     }
   } while (l.changed);
+  bool *same_signature = PM_NEW_N(scratch, bool, m->n_fns);
+  for (int32_t i = 0; i < n_order; i++) {
+    const PmFn *fn = pm_fn(m, order[i]);
+    same_signature[order[i]] =
+        all_set(l.values[order[i]], fn->n_params) && all_set(l.results[order[i]], fn->n_results);
+  }
   for (int32_t i = 0; i < n_order; i++) {
     PmFnId id = order[i];
     const PmFn *fn = pm_fn(m, id);
@@ -218,6 +235,8 @@ void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n
       *out_changed = true;
       continue;
     }
+    if (is_whole(&l, id, same_signature)) continue;
+    io_touched[id] = true;
     // A callee may have lost a parameter even where all of this function lives.
     if (!all_set(l.values[id], fn->n_values) || !all_set(l.results[id], fn->n_results)) *out_changed = true;
     sweep(m, scratch, id, l.values[id], l.results[id], &l);

@@ -28,7 +28,8 @@ PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v) {
 }
 
 PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmValueId *map) {
-  PmValueId *in = PM_NEW_N(b->m->arena, PmValueId, node->n_in);
+  PmValueId few[8], *in = few;
+  if (node->n_in > (int32_t)(sizeof few / sizeof *few)) in = PM_NEW_N(b->m->arena, PmValueId, node->n_in);
   for (int32_t i = 0; i < node->n_in; i++) in[i] = map[node->in[i]];
   b->loc = node->loc;
   PmType given = node->n_out > 0 ? old->values[node->out].type : pm_type_scalar(PM_F32);

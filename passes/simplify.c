@@ -1,5 +1,7 @@
 #include "passes/simplify.h"
 
+#include <string.h>
+
 #include "passes/passes.h"
 
 enum { MAX_REWRITES = 32, MAX_ROUNDS = 8 };
@@ -30,7 +32,7 @@ PmValueId pm_simp_const(PmSimp *s, PmDtype dtype, double v) {
 }
 
 void pm_simp_set_operand(PmSimp *s, PmCand *c, PmValueId v) {
-  c->in = PM_NEW(s->m->arena, PmValueId);
+  c->in = PM_NEW(s->scratch, PmValueId);
   c->in[0] = v;
   c->n_in = 1;
 }
@@ -147,7 +149,21 @@ static void simplify_call(PmSimp *s, const PmNode *node, PmValueId *in) {
   forward_results(s, node, in);
 }
 
-void pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed) {
+// The function is what it was before, where no rule has changed it.
+static bool is_same(const PmFn *a, const PmFn *b) {
+  if (a->n_nodes != b->n_nodes || a->n_values != b->n_values) return false;
+  for (int32_t i = 0; i < a->n_nodes; i++) {
+    const PmNode *n = &a->nodes[i], *other = &b->nodes[i];
+    if (n->op != other->op || n->n_in != other->n_in) return false;
+    if (n->n_in && memcmp(n->in, other->in, (size_t)n->n_in * sizeof *n->in) != 0) return false;
+  }
+  for (int32_t i = 0; i < a->n_values; i++) {
+    if (a->values[i].name != b->values[i].name || a->values[i].bound != b->values[i].bound) return false;
+  }
+  return memcmp(a->results, b->results, (size_t)a->n_results * sizeof *a->results) == 0;
+}
+
+bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed) {
   PmSimp s = {.m = m, .scratch = scratch, .b = {m, fn, {0}}};
   s.old = pm_rebuild_begin(m, fn);
   s.map = PM_NEW_N(scratch, PmValueId, s.old.n_values);
@@ -155,7 +171,7 @@ void pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed)
   for (int32_t i = 0; i < s.old.n_params; i++) s.map[i] = pm_rebuild_param(&s.b, &s.old.values[i]);
   for (int32_t i = 0; i < s.old.n_nodes; i++) {
     const PmNode *node = &s.old.nodes[i];
-    PmValueId *in = PM_NEW_N(m->arena, PmValueId, node->n_in);
+    PmValueId *in = PM_NEW_N(scratch, PmValueId, node->n_in);
     for (int32_t k = 0; k < node->n_in; k++) in[k] = s.map[node->in[k]];
     s.b.loc = node->loc;
     if (pm_op_flags(node->op) & PM_F_CALL) {
@@ -169,24 +185,51 @@ void pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed)
   pm_b_results(&s.b, results, s.old.n_results);
   pm_cse_deinit(&s.cse);
   *out_changed = *out_changed || s.changed;
+  if (s.changed || !is_same(&s.old, pm_fn(m, fn))) return true;
+  *pm_fn(m, fn) = s.old;
+  return false;
+}
+
+// By function, whether it changed: in the round before this one, which DCE ends, and in this one so far.
+typedef struct Changes {
+  bool *before, *now;
+} Changes;
+
+// It has changed, or one that it calls, since it was last simplified. Another comes out as it went in.
+static bool is_due(const PmModule *m, const Changes *c, PmFnId id) {
+  const PmFn *f = pm_fn(m, id);
+  if (c->before[id]) return true;
+  for (int32_t i = 0; i < f->n_nodes; i++) {
+    PmFnId callee = f->nodes[i].attr.callee;
+    if ((pm_op_flags(f->nodes[i].op) & PM_F_CALL) && (c->before[callee] || c->now[callee])) return true;
+  }
+  return false;
 }
 
 PmStatus *pm_pass_simplify(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
-  PmArena scratch;
+  PmArena scratch, kept;
   pm_pass_scratch(m, &scratch);
+  pm_pass_scratch(m, &kept);
   PmStatus *st = NULL;
+  Changes c = {PM_NEW_N(&kept, bool, m->n_fns + 1), PM_NEW_N(&kept, bool, m->n_fns + 1)};
   bool changed = true;
+  for (PmFnId f = 0; f < m->n_fns; f++) c.before[f] = true;
   for (int32_t round = 0; changed && round < MAX_ROUNDS; round++) {
     changed = false;
     PmFnId *order;
     int32_t n;
     PM_TRY_CLEAN(st, pm_fn_order(m, &scratch, &order, &n), done);
-    for (int32_t i = 0; i < n; i++) pm_simplify_fn(m, &scratch, order[i], &changed);
-    pm_dce_module(m, &scratch, order, n, &changed);
+    memset(c.now, 0, (size_t)m->n_fns * sizeof *c.now);
+    for (int32_t i = 0; i < n; i++) {
+      c.now[order[i]] = is_due(m, &c, order[i]) && pm_simplify_fn(m, &scratch, order[i], &changed);
+    }
+    pm_dce_module(m, &scratch, order, n, c.now, &changed);
+    c = (Changes){c.now, c.before};
     pm_arena_reset(&scratch);
   }
 done:
+  pm_arena_deinit(&kept);
   pm_arena_deinit(&scratch);
   return st;
 }

@@ -71,11 +71,14 @@ PmValueId pm_simp_const(PmSimp *s, PmDtype dtype, double v);
 void pm_simp_make_broadcast(PmSimp *s, PmCand *c, PmValueId v);
 void pm_simp_set_operand(PmSimp *s, PmCand *c, PmValueId v);
 
-// Applies rules and value numbering to one function.
-void pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed);
+// Applies rules and value numbering to one function. False when it stays as it is, with its old contents; *out_changed
+// becomes true when a rule or a shared node made a difference.
+bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed);
 // Drops nodes of one function that its results do not need; parameters and callees stay.
 void pm_dce_fn(PmModule *m, PmArena *scratch, PmFnId fn);
-// Drops functions, parameters, results and nodes that nothing needs. `order`: callees first.
-void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n_order, bool *out_changed);
+// Drops functions, parameters, results and nodes that nothing needs. `order`: callees first. Functions that change are
+// marked in `io_touched`, by function.
+void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n_order, bool *io_touched,
+                   bool *out_changed);
 
 #endif
