@@ -315,6 +315,8 @@ PmVarId pm_module_find_var(const PmModule *m, const char *path);
 PmFnId pm_module_add_fn(PmModule *m, const char *name, PmFnKind kind);  // makes the name unique (".2", ".3", ...)
 // The same for many of one name: tries `name` (1) or `name.N` from *number on, and leaves there the number taken.
 PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32_t *number);
+// Room for that many values and nodes in a function that has none yet.
+void pm_fn_reserve(PmModule *m, PmFnId id, int32_t n_values, int32_t n_nodes);
 // `id` gets what was built as `made`, which is dead then; its name, base and bindings stay.
 void pm_module_replace_fn(PmModule *m, PmFnId id, PmFnId made);
 PmFnId pm_module_find_fn(const PmModule *m, const char *name);

@@ -153,6 +153,15 @@ PmFnId pm_module_add_fn_from(PmModule *m, const char *name, PmFnKind kind, int32
   return m->n_fns++;
 }
 
+void pm_fn_reserve(PmModule *m, PmFnId id, int32_t n_values, int32_t n_nodes) {
+  PmFn *f = pm_fn(m, id);
+  PM_ASSERT(f->n_values == 0 && f->n_nodes == 0, "%s is not empty", f->name);
+  f->values = PM_NEW_N(m->arena, PmValue, n_values);
+  f->nodes = PM_NEW_N(m->arena, PmNode, n_nodes);
+  f->cap_values = n_values;
+  f->cap_nodes = n_nodes;
+}
+
 void pm_module_replace_fn(PmModule *m, PmFnId id, PmFnId made) {
   PmFn *place = pm_fn(m, id), fresh = *pm_fn(m, made);
   fresh.name = place->name;

@@ -145,8 +145,9 @@ static void sweep_call(const Live *l, PmBuilder *b, const PmFn *old, const PmNod
 }
 
 // Builds the function again from what lives. `l` NULL: parameters, results and the callees' signatures stay.
-static void sweep(PmModule *m, PmArena *scratch, PmFnId id, const bool *live, const bool *results, const Live *l) {
-  PmFn old = pm_rebuild_begin(m, id);
+static void sweep(PmModule *m, PmArena *scratch, PmRebuildRoom *room, PmFnId id, const bool *live, const bool *results,
+                  const Live *l) {
+  PmFn old = pm_rebuild_begin_in(room, m, id);
   PmBuilder b = {m, id, {0}};
   PmValueId *map = PM_NEW_N(scratch, PmValueId, old.n_values);
   for (int32_t i = 0; i < old.n_params; i++) {
@@ -167,9 +168,10 @@ static void sweep(PmModule *m, PmArena *scratch, PmFnId id, const bool *live, co
     if (!l || results[i]) kept[n_kept++] = map[old.results[i]];
   }
   pm_b_results(&b, kept, n_kept);
+  pm_rebuild_end(room, m, id, &old);
 }
 
-void pm_dce_fn(PmModule *m, PmArena *scratch, PmFnId id) {
+void pm_dce_fn(PmModule *m, PmArena *scratch, PmRebuildRoom *room, PmFnId id) {
   const PmFn *fn = pm_fn(m, id);
   bool *live = PM_NEW_N(scratch, bool, fn->n_values);
   for (int32_t i = 0; i < fn->n_results; i++) live[fn->results[i]] = true;
@@ -177,7 +179,7 @@ void pm_dce_fn(PmModule *m, PmArena *scratch, PmFnId id) {
     const PmNode *node = &fn->nodes[i];
     for (int32_t k = 0; node_live(node, live) && k < node->n_in; k++) live[node->in[k]] = true;
   }
-  sweep(m, scratch, id, live, NULL, NULL);
+  sweep(m, scratch, room, id, live, NULL, NULL);
 }
 
 static void forget(PmFnId *ref, PmFnId fn) {
@@ -203,8 +205,8 @@ static bool is_whole(const Live *l, PmFnId id, const bool *same_signature) {
   return true;
 }
 
-void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n_order, bool *io_touched,
-                   bool *out_changed) {
+void pm_dce_module(PmModule *m, PmArena *scratch, PmRebuildRoom *room, const PmFnId *order, int32_t n_order,
+                   bool *io_touched, bool *out_changed) {
   Live l = {.m = m, .scratch = scratch};
   l.reached = PM_NEW_N(scratch, bool, m->n_fns);
   l.fixed = PM_NEW_N(scratch, bool, m->n_fns);
@@ -224,8 +226,7 @@ void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n
   bool *same_signature = PM_NEW_N(scratch, bool, m->n_fns);
   for (int32_t i = 0; i < n_order; i++) {
     const PmFn *fn = pm_fn(m, order[i]);
-    same_signature[order[i]] =
-        all_set(l.values[order[i]], fn->n_params) && all_set(l.results[order[i]], fn->n_results);
+    same_signature[order[i]] = all_set(l.values[order[i]], fn->n_params) && all_set(l.results[order[i]], fn->n_results);
   }
   for (int32_t i = 0; i < n_order; i++) {
     PmFnId id = order[i];
@@ -239,6 +240,6 @@ void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n
     io_touched[id] = true;
     // A callee may have lost a parameter even where all of this function lives.
     if (!all_set(l.values[id], fn->n_values) || !all_set(l.results[id], fn->n_results)) *out_changed = true;
-    sweep(m, scratch, id, l.values[id], l.results[id], &l);
+    sweep(m, scratch, room, id, l.values[id], l.results[id], &l);
   }
 }

@@ -249,12 +249,13 @@ PmStatus *pm_grad_derive(PmDiff *d, PmGradPair *p) {
   w.b = (PmBuilder){m, p->fwd, {0}};
   build_forward(&w.f, &w);
   draft_backward(&w, flow);
+  PmRebuildRoom room = {.arena = d->arena};
   bool changed = false;
-  pm_simplify_fn(m, d->arena, p->bwd, &changed);
-  pm_dce_fn(m, d->arena, p->bwd);
+  pm_simplify_fn(m, d->arena, &room, p->bwd, &changed);
+  pm_dce_fn(m, d->arena, &room, p->bwd);
   pm_grad_close(&w);
   PM_TRY(check_stacks(d, p));
-  pm_simplify_fn(m, d->arena, p->bwd, &changed);
-  pm_dce_fn(m, d->arena, p->bwd);
+  pm_simplify_fn(m, d->arena, &room, p->bwd, &changed);
+  pm_dce_fn(m, d->arena, &room, p->bwd);
   return NULL;
 }

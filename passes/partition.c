@@ -17,6 +17,7 @@
 #include "passes/passes.h"
 #include "passes/regroup.h"
 #include "passes/reshard.h"
+#include "passes/rewrite.h"
 #include "passes/ring.h"
 
 typedef struct Version {
@@ -27,6 +28,7 @@ typedef struct Version {
 typedef struct Partition {
   PmModule *m;
   PmArena scratch;
+  PmRebuildRoom room;
   PmTree tree;
   PmPartials partials;
   const PmType **stored;  // per slot of a parameter: the type in which it arrives, where that is not its use
@@ -273,11 +275,25 @@ static void rebuild_body(Rebuild *r, const PmType *result_types) {
   pm_b_results(&r->b, results, r->old.n_results);
 }
 
-// Builds the local function beside the placed one, then lets it take the old one's place and name.
+static bool calls_nothing(const PmFn *f) {
+  for (int32_t i = 0; i < f->n_nodes; i++)
+    if (pm_is_call(&f->nodes[i])) return false;
+  return true;
+}
+
+// Builds the local function. While its callees are rebuilt, those of the caller are looked at: one that has callees is
+// built beside the placed one, and takes its place and name then.
 static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, const PmType *result_types) {
   const PmTreeFn *tf = &p->tree.fns[t];
-  Rebuild r = {.p = p, .tf = tf, .old = *pm_fn(p->m, tf->fn)};
-  r.b = (PmBuilder){.m = p->m, .fn = pm_module_add_fn(p->m, r.old.name, r.old.kind)};
+  const bool leaf = !tf->opaque && calls_nothing(pm_fn(p->m, tf->fn));
+  Rebuild r = {.p = p, .tf = tf, .b = {.m = p->m, .fn = tf->fn}};
+  if (leaf) {
+    r.old = pm_rebuild_begin_in(&p->room, p->m, tf->fn);
+  } else {
+    r.old = *pm_fn(p->m, tf->fn);
+    r.b.fn = pm_module_add_fn(p->m, r.old.name, r.old.kind);
+    pm_fn_reserve(p->m, r.b.fn, r.old.n_values, r.old.n_nodes);
+  }
   r.first = PM_NEW_N(&p->scratch, int32_t, r.old.n_values + 1);
   for (int32_t v = 0; v < r.old.n_values; v++) r.first[v] = PM_NONE;
   for (int32_t i = 0; i < r.old.n_params; i++) {
@@ -290,7 +306,10 @@ static PmFnId rebuild_fn(Partition *p, int32_t t, const PmType *param_types, con
     pm_ring_build(&r.b, &r.old, &core, result_types);
   else
     rebuild_body(&r, result_types);
-  pm_module_replace_fn(p->m, tf->fn, r.b.fn);
+  if (leaf)
+    pm_rebuild_end(&p->room, p->m, tf->fn, &r.old);
+  else
+    pm_module_replace_fn(p->m, tf->fn, r.b.fn);
   return tf->fn;
 }
 
@@ -351,6 +370,7 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Partition p = {.m = m};
   pm_pass_scratch(m, &p.scratch);
+  p.room.arena = &p.scratch;
   p.tree = pm_tree_build(&p.scratch, m);
   find_rings(&p);
   pm_regroup_sums(&p.scratch, m, &p.tree);

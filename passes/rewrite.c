@@ -1,22 +1,62 @@
 #include "passes/rewrite.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 
 bool pm_op_takes_type(PmOp op) { return (pm_op_flags(op) & PM_F_TYPED) != 0; }
 
-PmFn pm_rebuild_begin(PmModule *m, PmFnId id) {
+static PmFn move_out(PmModule *m, PmFnId id, PmValue *values, int32_t cap_values, PmNode *nodes, int32_t cap_nodes) {
   PmFn *fn = pm_fn(m, id);
   PmFn old = *fn;
-  // Room for as much again: most rebuilds end a little smaller.
-  fn->values = PM_NEW_N(m->arena, PmValue, old.n_values + 1);
-  fn->cap_values = old.n_values + 1;
-  fn->nodes = PM_NEW_N(m->arena, PmNode, old.n_nodes + 1);
-  fn->cap_nodes = old.n_nodes + 1;
+  fn->values = values;
+  fn->cap_values = cap_values;
+  fn->nodes = nodes;
+  fn->cap_nodes = cap_nodes;
   fn->n_values = fn->n_nodes = 0;
   fn->n_params = 0;
   fn->results = NULL;
   fn->n_results = 0;
   return old;
+}
+
+PmFn pm_rebuild_begin(PmModule *m, PmFnId id) {
+  // Room for as much again: most rebuilds end a little smaller.
+  int32_t n_values = pm_fn(m, id)->n_values + 1, n_nodes = pm_fn(m, id)->n_nodes + 1;
+  return move_out(m, id, PM_NEW_N(m->arena, PmValue, n_values), n_values, PM_NEW_N(m->arena, PmNode, n_nodes), n_nodes);
+}
+
+// Rules may add a few to those that there were.
+static int32_t roomy(int32_t n) { return n > INT32_MAX / 2 ? n : n + n / 4 + 16; }
+
+PmFn pm_rebuild_begin_in(PmRebuildRoom *room, PmModule *m, PmFnId id) {
+  int32_t n_values = roomy(pm_fn(m, id)->n_values), n_nodes = roomy(pm_fn(m, id)->n_nodes);
+  if (room->cap_values < n_values) {
+    room->cap_values = roomy(n_values);
+    room->values = PM_NEW_N(room->arena, PmValue, room->cap_values);
+  }
+  if (room->cap_nodes < n_nodes) {
+    room->cap_nodes = roomy(n_nodes);
+    room->nodes = PM_NEW_N(room->arena, PmNode, room->cap_nodes);
+  }
+  return move_out(m, id, room->values, room->cap_values, room->nodes, room->cap_nodes);
+}
+
+void pm_rebuild_end(const PmRebuildRoom *room, PmModule *m, PmFnId id, const PmFn *old) {
+  PmFn *fn = pm_fn(m, id);
+  // What has outgrown the room lies in the module's arena already.
+  if (fn->values == room->values) {
+    bool fits = fn->n_values <= old->cap_values;
+    fn->values = fits ? old->values : PM_NEW_N(m->arena, PmValue, fn->n_values);
+    fn->cap_values = fits ? old->cap_values : fn->n_values;
+    if (fn->n_values) memcpy(fn->values, room->values, (size_t)fn->n_values * sizeof *fn->values);
+  }
+  if (fn->nodes == room->nodes) {
+    bool fits = fn->n_nodes <= old->cap_nodes;
+    fn->nodes = fits ? old->nodes : PM_NEW_N(m->arena, PmNode, fn->n_nodes);
+    fn->cap_nodes = fits ? old->cap_nodes : fn->n_nodes;
+    if (fn->n_nodes) memcpy(fn->nodes, room->nodes, (size_t)fn->n_nodes * sizeof *fn->nodes);
+  }
 }
 
 PmValue *pm_b_value(const PmBuilder *b, PmValueId v) { return &pm_fn(b->m, b->fn)->values[v]; }

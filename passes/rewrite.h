@@ -8,6 +8,18 @@
 
 // Moves the contents out of function `id` and leaves it empty; name, kind, base and bindings stay.
 PmFn pm_rebuild_begin(PmModule *m, PmFnId id);
+// Where functions are rebuilt one after another, so that each needs no more of the module's arena than before.
+typedef struct PmRebuildRoom {
+  PmArena *arena;  // lives until the last of them
+  PmValue *values;
+  PmNode *nodes;
+  int32_t cap_values, cap_nodes;
+} PmRebuildRoom;
+
+// The same as pm_rebuild_begin, until pm_rebuild_end in `room`.
+PmFn pm_rebuild_begin_in(PmRebuildRoom *room, PmModule *m, PmFnId id);
+// Moves what was built to where the old contents stood, if it fits: they are gone then.
+void pm_rebuild_end(const PmRebuildRoom *room, PmModule *m, PmFnId id, const PmFn *old);
 // A new parameter with the type, name and bound flag of `v`.
 PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v);
 // Appends `node` of function `old` with its operands replaced through `map`; result types (placement included), names

@@ -163,9 +163,9 @@ static bool is_same(const PmFn *a, const PmFn *b) {
   return memcmp(a->results, b->results, (size_t)a->n_results * sizeof *a->results) == 0;
 }
 
-bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed) {
+bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmRebuildRoom *room, PmFnId fn, bool *out_changed) {
   PmSimp s = {.m = m, .scratch = scratch, .b = {m, fn, {0}}};
-  s.old = pm_rebuild_begin(m, fn);
+  s.old = pm_rebuild_begin_in(room, m, fn);
   s.map = PM_NEW_N(scratch, PmValueId, s.old.n_values);
   pm_cse_init(&s.cse, scratch);
   for (int32_t i = 0; i < s.old.n_params; i++) s.map[i] = pm_rebuild_param(&s.b, &s.old.values[i]);
@@ -185,9 +185,12 @@ bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed)
   pm_b_results(&s.b, results, s.old.n_results);
   pm_cse_deinit(&s.cse);
   *out_changed = *out_changed || s.changed;
-  if (s.changed || !is_same(&s.old, pm_fn(m, fn))) return true;
-  *pm_fn(m, fn) = s.old;
-  return false;
+  if (!s.changed && is_same(&s.old, pm_fn(m, fn))) {
+    *pm_fn(m, fn) = s.old;
+    return false;
+  }
+  pm_rebuild_end(room, m, fn, &s.old);
+  return true;
 }
 
 // By function, whether it changed: in the round before this one, which DCE ends, and in this one so far.
@@ -212,6 +215,7 @@ PmStatus *pm_pass_simplify(PmPassCtx *ctx, PmModule *m) {
   pm_pass_scratch(m, &scratch);
   pm_pass_scratch(m, &kept);
   PmStatus *st = NULL;
+  PmRebuildRoom room = {.arena = &kept};
   Changes c = {PM_NEW_N(&kept, bool, m->n_fns + 1), PM_NEW_N(&kept, bool, m->n_fns + 1)};
   bool changed = true;
   for (PmFnId f = 0; f < m->n_fns; f++) c.before[f] = true;
@@ -222,9 +226,9 @@ PmStatus *pm_pass_simplify(PmPassCtx *ctx, PmModule *m) {
     PM_TRY_CLEAN(st, pm_fn_order(m, &scratch, &order, &n), done);
     memset(c.now, 0, (size_t)m->n_fns * sizeof *c.now);
     for (int32_t i = 0; i < n; i++) {
-      c.now[order[i]] = is_due(m, &c, order[i]) && pm_simplify_fn(m, &scratch, order[i], &changed);
+      c.now[order[i]] = is_due(m, &c, order[i]) && pm_simplify_fn(m, &scratch, &room, order[i], &changed);
     }
-    pm_dce_module(m, &scratch, order, n, c.now, &changed);
+    pm_dce_module(m, &scratch, &room, order, n, c.now, &changed);
     c = (Changes){c.now, c.before};
     pm_arena_reset(&scratch);
   }

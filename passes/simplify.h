@@ -23,7 +23,8 @@ typedef struct PmCseEntry {
 
 typedef struct PmCse {
   PmArena *arena;
-  PmBuf key;  // of the last pm_cse_find
+  PmBuf key;      // of the last pm_cse_find
+  uint64_t hash;  // of the key
   PmCseEntry *slots;
   int32_t n_slots, n_used;
 } PmCse;
@@ -73,12 +74,12 @@ void pm_simp_set_operand(PmSimp *s, PmCand *c, PmValueId v);
 
 // Applies rules and value numbering to one function. False when it stays as it is, with its old contents; *out_changed
 // becomes true when a rule or a shared node made a difference.
-bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmFnId fn, bool *out_changed);
+bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmRebuildRoom *room, PmFnId fn, bool *out_changed);
 // Drops nodes of one function that its results do not need; parameters and callees stay.
-void pm_dce_fn(PmModule *m, PmArena *scratch, PmFnId fn);
+void pm_dce_fn(PmModule *m, PmArena *scratch, PmRebuildRoom *room, PmFnId fn);
 // Drops functions, parameters, results and nodes that nothing needs. `order`: callees first. Functions that change are
 // marked in `io_touched`, by function.
-void pm_dce_module(PmModule *m, PmArena *scratch, const PmFnId *order, int32_t n_order, bool *io_touched,
-                   bool *out_changed);
+void pm_dce_module(PmModule *m, PmArena *scratch, PmRebuildRoom *room, const PmFnId *order, int32_t n_order,
+                   bool *io_touched, bool *out_changed);
 
 #endif

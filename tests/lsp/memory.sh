@@ -8,7 +8,7 @@ frame() {
   printf 'Content-Length: %d\r\n\r\n%s' "${#1}" "$1"
 }
 
-lines=$(yes '  y = y * w\n' | head -n 30000 | tr -d '\n' || true)
+lines=$(yes '  y = y * w\n' | head -n 60000 | tr -d '\n' || true)
 head='pmodel 1\naxis b = 4, d = 8\nmodel m {\n  input x[b, d] : f32\n  param w[d] ~ zeros\n  y = x * w\n'
 tail='  minimize sum[b, d](y)\n}\ntrain {\n  optimizer = o()\n  lr = 1\n}\noptimizer o() {\n  value = value - lr * grad\n}\n'
 open='{"jsonrpc":"2.0","method":"textDocument/didOpen","params":{"textDocument":{"uri":"file:///m.pmodel","text":"'

@@ -157,7 +157,7 @@ body='model m {
   input x[b, d] : f32
   param w[d] ~ zeros
 '
-{ echo "$model$body  y = x * w"; yes '  y = y * w' | head -n 30000 || true; echo '  minimize mean[b, d](y)'; echo '}'
+{ echo "$model$body  y = x * w"; yes '  y = y * w' | head -n 60000 || true; echo '  minimize mean[b, d](y)'; echo '}'
   echo 'train { optimizer = sgd(); lr = constant(1e-2); steps = 2 }'; } >chain.pmodel
 expect 4 check chain.pmodel
 says err 'memory limit'
