@@ -13,44 +13,37 @@ void pm_cse_init(PmCse *c, PmArena *arena) {
 
 void pm_cse_deinit(PmCse *c) { pm_buf_deinit(&c->key); }
 
-static void put_i64(PmBuf *b, int64_t v) { pm_buf_put(b, &v, sizeof v); }
-
+// Keys are put together from words, one call a group of them.
 static void put_type(PmBuf *b, const PmType *t) {
-  put_i64(b, t->dtype);
-  put_i64(b, t->index_of);
-  put_i64(b, t->rank);
+  int64_t w[4 + PM_MAX_RANK * (3 + PM_MAX_SPLIT) + 2 * PM_MAX_PARTIAL];
+  size_t n = 0;
+  w[n++] = t->dtype;
+  w[n++] = t->index_of;
+  w[n++] = t->rank;
   for (int32_t i = 0; i < t->rank; i++) {
     const PmDim *d = &t->dims[i];
-    put_i64(b, d->axis);
-    put_i64(b, d->split.n);
-    put_i64(b, pm_split_is_zigzag(&d->split));
-    pm_buf_put(b, d->split.mesh, d->split.n);
+    w[n++] = d->axis;
+    w[n++] = d->split.n;
+    w[n++] = pm_split_is_zigzag(&d->split);
+    for (int32_t k = 0; k < d->split.n; k++) w[n++] = d->split.mesh[k];
   }
-  put_i64(b, t->n_partial);
+  w[n++] = t->n_partial;
   for (int32_t i = 0; i < t->n_partial; i++) {
-    put_i64(b, t->partial[i].mesh);
-    put_i64(b, t->partial[i].kind);
+    w[n++] = t->partial[i].mesh;
+    w[n++] = t->partial[i].kind;
   }
+  pm_buf_put(b, w, n * sizeof *w);
 }
 
 // Field by field: padding bytes of a struct are not part of its value. The number by its bits, so that -0 is not 0.
 static void put_attr(PmBuf *b, const PmAttr *a) {
+  const int64_t w[] = {a->index,   a->fn,      a->kind,   a->callee, a->n_carry, a->n_inv,
+                       a->reverse, a->bounded, a->zigzag, a->n_mesh, a->n_axes,  a->n_to};
+  pm_buf_put(b, w, sizeof w);
   pm_buf_put(b, &a->number, sizeof a->number);
-  put_i64(b, a->index);
-  put_i64(b, a->fn);
-  put_i64(b, a->kind);
-  put_i64(b, a->callee);
-  put_i64(b, a->n_carry);
-  put_i64(b, a->n_inv);
-  put_i64(b, a->reverse);
-  put_i64(b, a->bounded);
-  put_i64(b, a->zigzag);
-  put_i64(b, a->n_mesh);
-  pm_buf_put(b, a->mesh, a->n_mesh);
-  put_i64(b, a->n_axes);
-  for (int32_t i = 0; i < a->n_axes; i++) put_i64(b, a->axes[i]);
-  put_i64(b, a->n_to);
-  for (int32_t i = 0; i < a->n_to; i++) put_i64(b, a->to[i]);
+  pm_buf_put(b, a->mesh, a->n_mesh * sizeof *a->mesh);
+  pm_buf_put(b, a->axes, a->n_axes * sizeof *a->axes);
+  pm_buf_put(b, a->to, a->n_to * sizeof *a->to);
 }
 
 static PmCseEntry *find_slot(const PmCse *c, uint64_t hash, const char *key, size_t len) {
@@ -63,13 +56,13 @@ static PmCseEntry *find_slot(const PmCse *c, uint64_t hash, const char *key, siz
 PmValueId pm_cse_find(PmCse *c, PmOp op, const PmAttr *attr, const PmValueId *in, int32_t n_in, const PmType *types,
                       int32_t n_out) {
   pm_buf_clear(&c->key);
-  put_i64(&c->key, op);
+  const int64_t head[] = {op, n_in};
+  pm_buf_put(&c->key, head, sizeof head);
   put_attr(&c->key, attr);
-  put_i64(&c->key, n_in);
-  for (int32_t i = 0; i < n_in; i++) put_i64(&c->key, in[i]);
+  if (n_in > 0) pm_buf_put(&c->key, in, (size_t)n_in * sizeof *in);
   for (int32_t i = 0; i < n_out; i++) put_type(&c->key, &types[i]);
-  uint64_t hash = pm_hash64(c->key.data, c->key.len, 0);
-  const PmCseEntry *e = find_slot(c, hash, c->key.data, c->key.len);
+  c->hash = pm_hash64(c->key.data, c->key.len, 0);
+  const PmCseEntry *e = find_slot(c, c->hash, c->key.data, c->key.len);
   return e->key ? e->first : PM_NONE;
 }
 
@@ -83,10 +76,9 @@ void pm_cse_add(PmCse *c, PmValueId first) {
       if (old[i].key) *find_slot(c, old[i].hash, old[i].key, old[i].len) = old[i];
     }
   }
-  uint64_t hash = pm_hash64(c->key.data, c->key.len, 0);
-  PmCseEntry *e = find_slot(c, hash, c->key.data, c->key.len);
+  PmCseEntry *e = find_slot(c, c->hash, c->key.data, c->key.len);
   char *key = pm_arena_alloc(c->arena, c->key.len);
   memcpy(key, c->key.data, c->key.len);
-  *e = (PmCseEntry){hash, key, c->key.len, first};
+  *e = (PmCseEntry){c->hash, key, c->key.len, first};
   c->n_used++;
 }
