@@ -19,7 +19,7 @@ typedef struct PmSourceFile {
   const char *path;  // as given by the user; "std" for the standard library
   const char *text;  // NUL-terminated
   int32_t len;
-  const int32_t *line_starts;  // byte at which each line begins, the first behind a byte order mark; filled by pm_sources_add
+  const int32_t *line_starts;  // byte at which each line begins, the first behind a byte order mark
   int32_t n_lines;
   bool on_disk;  // read by pm_sources_load from `path`
 } PmSourceFile;

@@ -319,7 +319,8 @@ bool pm_lw_suggest_micro(PmLower *lw, const PmExpr *e);
 bool pm_lw_axis_list(PmLower *lw, const PmArgs *args, PmAxisId *out, int32_t *out_n);
 // The declared axis of that name, or a new local one of `size` (0: must be declared).
 PmAxisId pm_lw_target_axis(PmLower *lw, const PmExpr *e, int64_t size);
-// After an error in what makes the axes behind an arrow: those that are new stay known by name, so that uses stay silent.
+// After an error in what makes the axes behind an arrow: those that are new stay known by name, so that uses stay
+// silent.
 void pm_lw_fail_targets(PmLower *lw, const PmArgs *to);
 // Appends an axis of the main file, whose names are known to be unique.
 PmAxisId pm_lw_add_axis(PmLower *lw, const char *name, int64_t size, PmLoc loc);

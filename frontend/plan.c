@@ -78,7 +78,8 @@ static void report_circle(PmLower *lw, const PmItem *const *chain, int32_t n) {
   for (int32_t i = 1; i < n; i++) {
     if (chain[i]->parent.span.lo < chain[first]->parent.span.lo) first = i;
   }
-  if (!pm_lw_error(lw, PM_E_PLAN, chain[first]->parent.span, "plan `%s` extends itself", chain[first]->name.text)) return;
+  PmSpan span = chain[first]->parent.span;
+  if (!pm_lw_error(lw, PM_E_PLAN, span, "plan `%s` extends itself", chain[first]->name.text)) return;
   for (int32_t i = 1; i < n; i++) {
     const PmItem *other = chain[(first + i) % n];
     pm_diag_label(lw->diags, other->parent.span, "through `%s`", other->name.text);

@@ -20,7 +20,8 @@ static const PmExpr *setting(const Train *t, const char *key) {
 
 #define MAX_WHOLE (INT64_C(1) << 53)
 
-static const char *const keys[] = {"clip", "data", "loss_scale", "loss_scale_window", "lr", "optimizer", "seed", "steps"};
+static const char *const keys[] = {"clip", "data",      "loss_scale", "loss_scale_window",
+                                   "lr",   "optimizer", "seed",       "steps"};
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
 bool pm_lw_is_train_key(const char *key) {

@@ -92,7 +92,9 @@ static void write_file(const char *path, const void *data, size_t n) {
 
 static void byte_order_mark(void **state) {
   (void)state;
-  const char *text = "\xef\xbb\xbf" "ab\r\nc";
+  const char *text =
+      "\xef\xbb\xbf"
+      "ab\r\nc";
   int32_t f = pm_sources_add(&sources, "a.pmodel", text, strlen(text));
   assert_at(f, 0, 1, 1);
   assert_at(f, 3, 1, 1);
