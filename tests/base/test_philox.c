@@ -57,8 +57,8 @@ static void uniform_moments(void **state) {
     sum += u;
     squares += u * u;
   }
-  assert_true(fabs(sum / N - 0.5) < 0.003);
-  assert_true(fabs(squares / N - 1.0 / 3) < 0.003);
+  assert_true(fabs(sum / (double)N - 0.5) < 0.003);
+  assert_true(fabs(squares / (double)N - 1.0 / 3) < 0.003);
 }
 
 static void normal_moments(void **state) {
@@ -74,10 +74,10 @@ static void normal_moments(void **state) {
     neighbours += x * last;
     last = x;
   }
-  assert_true(fabs(sum / N) < 0.01);
-  assert_true(fabs(squares / N - 1) < 0.02);
-  assert_true(fabs(fourth / N - 3) < 0.1);
-  assert_true(fabs(neighbours / N) < 0.01);
+  assert_true(fabs(sum / (double)N) < 0.01);
+  assert_true(fabs(squares / (double)N - 1) < 0.02);
+  assert_true(fabs(fourth / (double)N - 3) < 0.1);
+  assert_true(fabs(neighbours / (double)N) < 0.01);
 }
 
 static void hash_known_answers(void **state) {
