@@ -344,15 +344,23 @@ static PmStatus *run(Assemble *a) {
   return NULL;
 }
 
+// For people, when memory is used up.
+static void put_place(void *context, FILE *to) {
+  (void)context;
+  fputs("code generation", to);
+}
+
 PmStatus *pm_codegen(PmArena *arena, const PmModule *m, PmProgram **out) {
   PmArena scratch;
   pm_arena_init(&scratch, PM_MAX_SCRATCH_BYTES);
+  scratch.put_place = arena->put_place = put_place;
   Assemble a = {.cg = {.arena = &scratch, .out_arena = arena, .m = m}, .p = PM_NEW(arena, PmProgram)};
   a.cg.next_axis = m->n_axes;
   a.fns[PM_ENTRY_SETUP] = PM_NONE;
   a.fns[PM_ENTRY_STEP] = m->step;
   a.fns[PM_ENTRY_EVAL] = m->eval;
   PmStatus *st = run(&a);
+  arena->put_place = NULL;
   pm_arena_deinit(&scratch);
   *out = st ? NULL : a.p;
   return st;

@@ -157,11 +157,18 @@ body='model m {
   input x[b, d] : f32
   param w[d] ~ zeros
 '
-{ echo "$model$body  y = x * w"; yes '  y = y * w' | head -n 60000 || true; echo '  minimize mean[b, d](y)'; echo '}'
-  echo 'train { optimizer = sgd(); lr = constant(1e-2); steps = 2 }'; } >chain.pmodel
+chain() {  # STATEMENTS
+  echo "$model$body  y = x * w"
+  yes '  y = y * w' | head -n "$1" || true
+  printf '  minimize mean[b, d](y)\n}\ntrain { optimizer = sgd(); lr = constant(1e-2); steps = 2 }\n'
+}
+chain 60000 >chain.pmodel
 expect 4 check chain.pmodel
 says err 'memory limit'
 says err '^pmodel: note: (pass `[a-z]+`|chain.pmodel:[0-9]+:[0-9]+) needs more memory'
+chain 30000 >chain.pmodel
+expect 4 compile chain.pmodel -o chain.prun
+says err '^pmodel: note: code generation needs more memory'
 { echo "$model"; echo 'block b0(x) { return x }'
   for i in $(seq 15000); do echo "block b$i(x) { sub s = b$((i - 1))"; echo '  return s(x) }'; done
   echo "$body  sub s = b15000"; echo '  minimize mean[b, d](s(x * w))'; echo '}'; } >blocks.pmodel
