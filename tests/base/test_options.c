@@ -130,7 +130,10 @@ static void help_text(void **state) {
                       "  --json                     machine-readable answer on stdout\n"
                       "  -o FILE                    output file (- for stdout)\n"
                       "  --passes A,B               passes to run, in order\n"
-                      "  --print-ir-after PASS|all  print the IR after a pass on stderr\n"
+                      "  --print-ir-after PASS|all|changed print the IR after a pass on stderr, or after those that "
+                      "changed it\n"
+                      "  --print-ir-diff            print what a pass changed in the IR instead; alone: of every pass "
+                      "that did\n"
                       "  --strict                   warnings are errors\n"
                       "  --help                     print this text\n");
   free(text);
