@@ -103,7 +103,28 @@ static void check_node(Pad *p, const PmNode *n) {
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Sets the padded sizes; true when some axis has padding now.
+// Whether no tensor is too large with the padded sizes. Says which axis to leave out of `pad` otherwise.
+static bool check_elements(Pad *p) {
+  for (PmFnId i = 0; i < p->m->n_fns; i++) {
+    const PmFn *f = pm_fn(p->m, i);
+    for (PmValueId v = 0; !f->dead && v < f->n_values; v++) {
+      const PmType *t = &f->values[v].type;
+      int64_t elements;
+      if (pm_type_elements(p->m, t, &elements)) continue;
+      for (int32_t d = 0; d < t->rank; d++) {
+        const PmAxis *axis = &p->m->axes[t->dims[d].axis];
+        if (axis->pad == 0) continue;
+        int32_t def = f->values[v].def;
+        PmLoc loc = def == PM_NONE ? axis->loc : f->nodes[def].loc;
+        refuse(p, t->dims[d].axis, loc, "a tensor would grow past 2^48 elements");
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Sets the padded sizes; true when some axis has padding now and none was refused.
 static bool set_sizes(Pad *p) {
   int64_t *base = PM_NEW_N(&p->scratch, int64_t, p->m->n_axes + 1);
   bool some = false;
@@ -123,9 +144,12 @@ static bool set_sizes(Pad *p) {
     axis->pad = (round_up(base[root], p->parts[root]) - base[root]) * (axis->size / base[root]);
     axis->size += axis->pad;
     some = true;
-    if (axis->size > PM_MAX_AXIS_SIZE) refuse(p, a, axis->loc, "it would grow past 2^40 elements");
+    if (axis->size > PM_MAX_AXIS_SIZE) {
+      refuse(p, a, axis->loc, "it would grow past 2^40 elements");
+      return false;
+    }
   }
-  return some;
+  return some && check_elements(p);
 }
 
 // ---- rebuilding ----------------------------------------------------------------------------------------------------
