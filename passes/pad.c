@@ -206,7 +206,8 @@ static PmValueId mask(Rebuild *r, PmValueId v, int32_t dim, double neutral) {
   return pm_b_node(b, PM_OP_map, &attr, in, 3, NULL);
 }
 
-// What operand k of the node must hold in the padding of a factor that the result has not, or NAN: nothing.
+// What operand k of the node must hold in the padding of a factor that it sums, looks through or counts along, or NAN:
+// anything.
 static double neutral_of(const PmNode *n, int32_t k) {
   uint32_t flags = pm_op_flags(n->op);
   if (n->op == PM_OP_topk) return -INFINITY;
@@ -222,7 +223,8 @@ static PmValueId operand(Rebuild *r, const PmNode *n, const PmFactors *factors, 
     const PmFactor *fac = &factors->items[i];
     double neutral = neutral_of(n, k);
     int32_t d = fac->in_dim[k];
-    if (fac->kind == PM_FACTOR_PASS || d < 0 || isnan(neutral)) continue;
+    // What is counted along an axis takes room, also where it comes last.
+    if ((fac->kind == PM_FACTOR_PASS && !fac->counted) || d < 0 || isnan(neutral)) continue;
     if (r->p->m->axes[r->old.values[n->in[k]].type.dims[d].axis].pad == 0) continue;
     if (!pm_pad_is(&r->p->values[pm_slot(r->t, n->in[k])][d], neutral)) v = mask(r, v, d, neutral);
   }
