@@ -55,8 +55,9 @@ static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, con
     const PmType *t = &f->values[is_in ? n->in[i] : n->out + i - n->n_in].type;
     while (s->n > 0 && !pm_split_divides(m, s, pm_axis_size(m, t->dims[dim].axis))) s->n--;
   }
-  // Indices are counted from the first row that a rank has, which takes rows that follow one another.
-  if (fac->rows && s->zigzag) s->n = 0;
+  // Indices are counted from the first row that a rank has, and slots from what the ranks before it have counted, which
+  // takes rows and positions that follow one another.
+  if ((fac->rows || fac->counted) && s->zigzag) *s = (PmSplit){0};
 }
 
 // Rows and positions of one exchange share a mesh axis: that is what moves.
