@@ -55,8 +55,9 @@ static void cut_to_divide(const PmModule *m, const PmFn *f, const PmNode *n, con
     const PmType *t = &f->values[is_in ? n->in[i] : n->out + i - n->n_in].type;
     while (s->n > 0 && !pm_split_divides(m, s, pm_axis_size(m, t->dims[dim].axis))) s->n--;
   }
-  // Indices are counted from the first row that a rank has, which takes rows that follow one another.
-  if (fac->rows && s->zigzag) s->n = 0;
+  // Indices are counted from the first row that a rank has, and slots from what the ranks before it have counted, which
+  // takes rows and positions that follow one another.
+  if ((fac->rows || fac->counted) && s->zigzag) *s = (PmSplit){0};
 }
 
 // Rows and positions of one exchange share a mesh axis: that is what moves.
@@ -76,10 +77,27 @@ static void settle(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e,
       e->crosses |= UINT32_C(1) << mesh;
       continue;
     }
-    bool wins = better(m, f, n, &e->factors.items[i], &e->factors.items[winner], mesh);
+    // A third factor would have to take it from both sides of the exchange.
+    bool wins = !(e->crosses >> mesh & 1) && better(m, f, n, &e->factors.items[i], &e->factors.items[winner], mesh);
     pm_split_cut(&e->split[wins ? winner : i], mesh);
     if (wins) winner = i;
   }
+}
+
+static bool splits_both(const PmExec *e, int32_t mesh) {
+  bool rows = false, positions = false;
+  for (int32_t i = 0; i < e->factors.n; i++) {
+    if (!pm_split_has(&e->split[i], mesh)) continue;
+    rows = rows || e->factors.items[i].rows;
+    positions = positions || e->factors.items[i].positions;
+  }
+  return rows && positions;
+}
+
+// A mesh axis that one side of an exchange lost to another factor took those behind it along.
+static void drop_half_exchanges(const PmModule *m, PmExec *e) {
+  for (int32_t mesh = 0; mesh < m->n_mesh; mesh++)
+    if (!splits_both(e, mesh)) e->crosses &= ~(UINT32_C(1) << mesh);
 }
 
 // Mesh axis `mesh` splits no factor: the operand (the only one) is wanted whole along it.
@@ -138,6 +156,7 @@ PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const Pm
     cut_to_divide(m, f, n, fac, &e.split[i]);
   }
   for (int32_t mesh = 0; mesh < m->n_mesh; mesh++) settle(m, f, n, &e, mesh);
+  drop_half_exchanges(m, &e);
   if (n->n_in == 1) move_blocked(m, f, n, &e);
   for (int32_t i = 0; i < e.factors.n; i++)
     for (int32_t k = 0; e.factors.items[i].kind == PM_FACTOR_SUM && k < e.split[i].n; k++)

@@ -23,6 +23,7 @@ typedef struct Pad {
   PmAxisId *group;    // per axis: one that is padded with it, itself at the root
   const PmRule **by;  // per root: the directive that pads it, or NULL
   int64_t *parts;     // per root: product of the mesh axes that may divide it
+  bool *bars;         // per root, for pm_pad_allows: an op lets no axis of it have padding
   PmTree tree;
   PmPadValue **values;
 } Pad;
@@ -89,21 +90,69 @@ static bool is_padded(const Pad *p, PmAxisId a) {
   return p->by[root] && p->m->axes[a].size > 0 && p->parts[root] > 1;
 }
 
-// Padding may stand at the end of an axis only, and its positions are not told apart from others where an op counts.
-static void check_node(Pad *p, const PmNode *n) {
-  const PmAttr *a = &n->attr;
-  for (int32_t i = 1; n->op == PM_OP_split && i < a->n_to; i++)
-    if (is_padded(p, a->to[i])) refuse(p, a->to[i], n->loc, "it is a minor part of an axis that is split");
-  for (int32_t i = 1; n->op == PM_OP_merge && i < a->n_axes; i++)
-    if (is_padded(p, a->axes[i])) refuse(p, a->axes[i], n->loc, "it is merged as a minor part");
-  if (n->op == PM_OP_stack && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "it is made by stacking values");
-  if (n->op == PM_OP_topk && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "its elements are choices");
-  if (n->op == PM_OP_repeat && is_padded(p, a->axes[0])) refuse(p, a->axes[0], n->loc, "it is repeated over");
+// Padding may stand at the end of an axis only, and its positions are not told apart from others where an op counts:
+// axes that cannot have it, from number `first` on of those that the op names, or makes (`to`).
+static const struct {
+  PmOp op;
+  bool to;
+  int32_t first;
+  const char *why;
+} bars[] = {
+    {PM_OP_merge, false, 1, "it is merged as a minor part"},
+    {PM_OP_repeat, false, 0, "it is repeated over"},
+    {PM_OP_split, true, 1, "it is a minor part of an axis that is split"},
+    {PM_OP_stack, true, 0, "it is made by stacking values"},
+    {PM_OP_topk, true, 0, "its elements are choices"},
+};
+
+// Calls `fn` for every axis that `n` bars.
+static void each_barred(Pad *p, const PmNode *n, void (*fn)(Pad *p, PmAxisId a, PmLoc loc, const char *why)) {
+  for (size_t b = 0; b < sizeof bars / sizeof *bars; b++) {
+    if (n->op != bars[b].op) continue;
+    const PmAxisId *axes = bars[b].to ? n->attr.to : n->attr.axes;
+    for (int32_t i = bars[b].first; i < (bars[b].to ? n->attr.n_to : n->attr.n_axes); i++)
+      fn(p, axes[i], n->loc, bars[b].why);
+  }
 }
+
+static void refuse_padded(Pad *p, PmAxisId a, PmLoc loc, const char *why) {
+  if (is_padded(p, a)) refuse(p, a, loc, why);
+}
+
+static void check_node(Pad *p, const PmNode *n) { each_barred(p, n, refuse_padded); }
+
+static void bar(Pad *p, PmAxisId a, PmLoc loc, const char *why) {
+  (void)loc;
+  (void)why;
+  p->bars[root_of(p, a)] = true;
+}
+
+static void bar_node(Pad *p, const PmNode *n) { each_barred(p, n, bar); }
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Sets the padded sizes; true when some axis has padding now.
+// Whether no tensor is too large with the padded sizes. Says which axis to leave out of `pad` otherwise.
+static bool check_elements(Pad *p) {
+  for (PmFnId i = 0; i < p->m->n_fns; i++) {
+    const PmFn *f = pm_fn(p->m, i);
+    for (PmValueId v = 0; !f->dead && v < f->n_values; v++) {
+      const PmType *t = &f->values[v].type;
+      int64_t elements;
+      if (pm_type_elements(p->m, t, &elements)) continue;
+      for (int32_t d = 0; d < t->rank; d++) {
+        const PmAxis *axis = &p->m->axes[t->dims[d].axis];
+        if (axis->pad == 0) continue;
+        int32_t def = f->values[v].def;
+        PmLoc loc = def == PM_NONE ? axis->loc : f->nodes[def].loc;
+        refuse(p, t->dims[d].axis, loc, "a tensor would grow past 2^48 elements");
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Sets the padded sizes; true when some axis has padding now and none was refused.
 static bool set_sizes(Pad *p) {
   int64_t *base = PM_NEW_N(&p->scratch, int64_t, p->m->n_axes + 1);
   bool some = false;
@@ -123,9 +172,12 @@ static bool set_sizes(Pad *p) {
     axis->pad = (round_up(base[root], p->parts[root]) - base[root]) * (axis->size / base[root]);
     axis->size += axis->pad;
     some = true;
-    if (axis->size > PM_MAX_AXIS_SIZE) refuse(p, a, axis->loc, "it would grow past 2^40 elements");
+    if (axis->size > PM_MAX_AXIS_SIZE) {
+      refuse(p, a, axis->loc, "it would grow past 2^40 elements");
+      return false;
+    }
   }
-  return some;
+  return some && check_elements(p);
 }
 
 // ---- rebuilding ----------------------------------------------------------------------------------------------------
@@ -154,7 +206,8 @@ static PmValueId mask(Rebuild *r, PmValueId v, int32_t dim, double neutral) {
   return pm_b_node(b, PM_OP_map, &attr, in, 3, NULL);
 }
 
-// What operand k of the node must hold in the padding of a factor that the result has not, or NAN: nothing.
+// What operand k of the node must hold in the padding of a factor that it sums, looks through or counts along, or NAN:
+// anything.
 static double neutral_of(const PmNode *n, int32_t k) {
   uint32_t flags = pm_op_flags(n->op);
   if (n->op == PM_OP_topk) return -INFINITY;
@@ -170,7 +223,8 @@ static PmValueId operand(Rebuild *r, const PmNode *n, const PmFactors *factors, 
     const PmFactor *fac = &factors->items[i];
     double neutral = neutral_of(n, k);
     int32_t d = fac->in_dim[k];
-    if (fac->kind == PM_FACTOR_PASS || d < 0 || isnan(neutral)) continue;
+    // What is counted along an axis takes room, also where it comes last.
+    if ((fac->kind == PM_FACTOR_PASS && !fac->counted) || d < 0 || isnan(neutral)) continue;
     if (r->p->m->axes[r->old.values[n->in[k]].type.dims[d].axis].pad == 0) continue;
     if (!pm_pad_is(&r->p->values[pm_slot(r->t, n->in[k])][d], neutral)) v = mask(r, v, d, neutral);
   }
@@ -216,13 +270,28 @@ static void rebuild_fn(Pad *p, const PmTreeFn *t) {
   pm_b_results(&r.b, results, r.old.n_results);
 }
 
+static void group_axes(Pad *p) {
+  p->group = PM_NEW_N(&p->scratch, PmAxisId, p->m->n_axes + 1);
+  for (PmAxisId a = 0; a < p->m->n_axes; a++) p->group[a] = a;
+  each_node(p, join_node);
+}
+
+bool pm_pad_allows(PmModule *m, PmAxisId axis) {
+  Pad p = {.m = m};
+  pm_pass_scratch(m, &p.scratch);
+  group_axes(&p);
+  p.bars = PM_NEW_N(&p.scratch, bool, m->n_axes + 1);
+  each_node(&p, bar_node);
+  bool allows = !p.bars[root_of(&p, axis)];
+  pm_arena_deinit(&p.scratch);
+  return allows;
+}
+
 static void run(Pad *p) {
   PmModule *m = p->m;
-  p->group = PM_NEW_N(&p->scratch, PmAxisId, m->n_axes + 1);
   p->by = (const PmRule **)PM_NEW_N(&p->scratch, const PmRule *, m->n_axes + 1);
   p->parts = PM_NEW_N(&p->scratch, int64_t, m->n_axes + 1);
-  for (PmAxisId a = 0; a < m->n_axes; a++) p->group[a] = a;
-  each_node(p, join_node);
+  group_axes(p);
   mark_rules(p);
   count_parts(p);
   each_node(p, check_node);

@@ -1,4 +1,4 @@
-// What `pad` (pad.c) asks of pad_values.c: what stands in the padding of every value.
+// What `pad` (pad.c) asks of pad_values.c: what stands in the padding of every value; and what it could pad.
 #ifndef PM_PASSES_PAD_H
 #define PM_PASSES_PAD_H
 
@@ -23,5 +23,8 @@ PmPadValue **pm_pad_values(PmArena *arena, const PmModule *m, const PmTree *tree
 static inline bool pm_pad_is(const PmPadValue *v, double number) {
   return v->kind == PM_PAD_KNOWN && v->value == number;
 }
+
+// Whether `pad(AXIS)` in a plan would not be refused for what the program does with the axis (E0413).
+bool pm_pad_allows(PmModule *m, PmAxisId axis);
 
 #endif

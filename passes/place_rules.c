@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/glob.h"
 #include "passes/attend.h"
+#include "passes/pad.h"
 
 // How one rule fared over the whole module.
 typedef struct Fate {
@@ -251,7 +252,7 @@ static void report_micro(const PmModule *m, const PmMeshAxis *mesh, PmDiags *dia
   if (at) pm_diag_help(diags, "`accumulate(micro=N)` with N in {%s}", works);
 }
 
-static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate *fate, PmDiags *diags) {
+static void report_indivisible(PmModule *m, const PmRule *rule, const Fate *fate, PmDiags *diags) {
   const PmAxis *axis = &m->axes[fate->bad_axis];
   const PmMeshAxis *mesh = &m->mesh[fate->bad_mesh];
   bool rows = fate->bad_axis == m->rows;
@@ -270,9 +271,11 @@ static void report_indivisible(const PmModule *m, const PmRule *rule, const Fate
       at += (size_t)snprintf(works + at, sizeof works - at, "%s%lld", at ? ", " : "", (long long)k);
   if (rule->pin)
     pm_diag_help(diags, "%s in {%s}, or leave `%s` whole in the pin", mesh->name, works, axis->name);
-  else
+  else if (pm_pad_allows(m, fate->bad_axis))
     pm_diag_help(diags, "%s in {%s}, `pad(%s)`, or `shard %s -> none` above this line", mesh->name, works, axis->name,
                  axis->name);
+  else
+    pm_diag_help(diags, "%s in {%s}, or `shard %s -> none` above this line", mesh->name, works, axis->name);
 }
 
 static void report_no_axis(const PmModule *m, const PmRule *rule, const PmRuleName *name, PmDiags *diags) {

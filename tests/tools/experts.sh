@@ -82,6 +82,13 @@ for plan in "" ep2 tp2 ep4_tp2; do
   says err 'mixtral_tiny.pmodel:[0-9]+:[0-9]+: slot_of\[expert\]: in layer 1 of 2 element 2 is chosen 100 times, but'
   says err 'the bound leaves it 80 slots; nothing was dropped. `ragged\(bound=1.57\)` would hold them'
 done
+# Padded rows take no slots: a bound holds, or does not, as on one rank.
+printf 'mesh data=5\nshard batch -> data\npad(batch)\n' >pad.pplan
+for plan in "" pad.pplan; do
+  expect 0 train "$mixtral" ${plan:+--plan $plan} --steps=3 --set axis.batch=3 --set 'axis.slot=ragged(bound=1.6)'
+  expect 4 train "$mixtral" ${plan:+--plan $plan} --steps=3 --set axis.batch=3 --set 'axis.slot=ragged(bound=1.5)'
+  says err 'in layer 1 of 2 element 2 is chosen 77 times, but the bound leaves it 72 slots'
+done
 # Of micro-batches each has the bound for itself.
 for plan in 'mesh data=1' 'mesh data=2
 shard batch -> data

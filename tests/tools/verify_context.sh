@@ -22,6 +22,9 @@ verified "$EXAMPLES/llama_tiny.pmodel" --plan all.pplan
 printf 'mesh data=2, context=2\nshard batch -> data\nshard act seq -> context\nring(kv, over=context)\n' >moe.pplan
 verified "$EXAMPLES/mixtral_tiny.pmodel" --plan moe.pplan
 verified "$EXAMPLES/deepseek_moe_tiny.pmodel" --plan moe.pplan
+# Slots are given out along the first axis of the tokens, here the one that lies in zigzag order.
+sed 's/\[batch, seq\] in/[seq, batch] in/' "$EXAMPLES/mixtral_tiny.pmodel" >seq_first.pmodel
+verified seq_first.pmodel --plan moe.pplan
 
 sed 's/x += attn(n1(x))/x += dropout(attn(n1(x)), 0.1)/' "$EXAMPLES/llama_tiny.pmodel" >dropout.pmodel
 verified dropout.pmodel --plan cp2_ring --mesh context=4
