@@ -1,6 +1,6 @@
 #include "passes/exchange.h"
 
-#include "passes/partial_cut.h"
+#include "passes/exec_choose.h"
 #include "passes/rewrite.h"
 
 typedef struct Form {

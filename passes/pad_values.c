@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "passes/pad.h"
+#include "passes/rewrite.h"
 #include "passes/shard_rules.h"
 
 typedef struct Find {
@@ -35,24 +36,10 @@ static void learn(Find *f, int32_t slot, int32_t dim, PmPadValue v) {
   *to = now;
 }
 
-// The number that a value is everywhere: a constant, through broadcasts and casts.
-static bool is_splat(const PmFn *fn, PmValueId v, double *out) {
-  while (fn->values[v].def != PM_NONE) {
-    const PmNode *n = &fn->nodes[fn->values[v].def];
-    if (n->op == PM_OP_const) {
-      *out = n->attr.number;
-      return true;
-    }
-    if (n->op != PM_OP_broadcast && n->op != PM_OP_cast) return false;
-    v = n->in[0];
-  }
-  return false;
-}
-
 // Operand i of a map, in the padding of `axis`.
 static PmPadValue operand_at(const Find *f, const PmTreeFn *t, const PmFn *fn, PmValueId v, PmAxisId axis) {
   double number;
-  if (is_splat(fn, v, &number)) return known(number);
+  if (pm_is_splat(fn, v, &number)) return known(number);
   int32_t d = pm_type_find(&fn->values[v].type, axis);
   return d < 0 ? any : f->at[pm_slot(t, v)][d];
 }
@@ -97,8 +84,7 @@ static PmPadValue passed(const Find *f, const PmTreeFn *t, const PmFn *fn, const
   }
   uint32_t flags = pm_op_flags(n->op);
   double number;
-  if (n->op == PM_OP_const || n->op == PM_OP_broadcast)
-    if (is_splat(fn, n->out, &number)) return known(number);
+  if (pm_is_splat(fn, n->out, &number)) return known(number);
   if (!some) return n->op == PM_OP_scatter_add ? known(0) : any;  // no index points into the padding of a table
   if (flags & (PM_F_LINEAR | PM_F_VIEW)) return v;
   bool sums = (flags & PM_F_BILINEAR) || ((flags & PM_F_REDUCE) && n->attr.kind == PM_SUM);
