@@ -163,7 +163,7 @@ static bool repeats(const PmModule *m, PmAxisId axis) {
   for (int32_t f = 0; f < m->n_fns; f++) {
     for (int32_t i = 0; !m->fns[f].dead && i < m->fns[f].n_nodes; i++) {
       const PmNode *n = &m->fns[f].nodes[i];
-      if (n->op == PM_OP_repeat && n->attr.axes[0] == axis) return true;
+      if (pm_is_loop(n) && n->attr.axes[0] == axis) return true;
     }
   }
   return false;

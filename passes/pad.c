@@ -43,10 +43,8 @@ static void each_node(Pad *p, void (*fn)(Pad *p, const PmNode *n)) {
 }
 
 static void join_node(Pad *p, const PmNode *n) {
-  if (n->op == PM_OP_rename)
-    for (int32_t i = 0; i < n->attr.n_axes; i++) join(p, n->attr.axes[i], n->attr.to[i]);
-  // The elements of a slot axis are those of its experts, one after the other.
-  if (n->op == PM_OP_split || n->op == PM_OP_merge || n->op == PM_OP_slot_of) join(p, n->attr.axes[0], n->attr.to[0]);
+  if (!(pm_op_flags(n->op) & (PM_F_VIEW | PM_F_SLOTS))) return;
+  for (int32_t i = 0; i < n->attr.n_axes && i < n->attr.n_to; i++) join(p, n->attr.axes[i], n->attr.to[i]);
 }
 
 static void mark_rules(Pad *p) {
@@ -92,13 +90,15 @@ static bool is_padded(const Pad *p, PmAxisId a) {
 // Padding may stand at the end of an axis only, and its positions are not told apart from others where an op counts.
 static void check_node(Pad *p, const PmNode *n) {
   const PmAttr *a = &n->attr;
-  for (int32_t i = 1; n->op == PM_OP_split && i < a->n_to; i++)
+  uint32_t flags = pm_op_flags(n->op);
+  bool relabels = (flags & PM_F_VIEW) && a->n_to > 0;
+  for (int32_t i = a->n_axes; relabels && i < a->n_to; i++)
     if (is_padded(p, a->to[i])) refuse(p, a->to[i], n->loc, "it is a minor part of an axis that is split");
-  for (int32_t i = 1; n->op == PM_OP_merge && i < a->n_axes; i++)
+  for (int32_t i = a->n_to; relabels && i < a->n_axes; i++)
     if (is_padded(p, a->axes[i])) refuse(p, a->axes[i], n->loc, "it is merged as a minor part");
   if (n->op == PM_OP_stack && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "it is made by stacking values");
-  if (n->op == PM_OP_topk && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "its elements are choices");
-  if (n->op == PM_OP_repeat && is_padded(p, a->axes[0])) refuse(p, a->axes[0], n->loc, "it is repeated over");
+  if ((flags & PM_F_LARGEST) && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "its elements are choices");
+  if (pm_is_loop(n) && is_padded(p, a->axes[0])) refuse(p, a->axes[0], n->loc, "it is repeated over");
 }
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -157,8 +157,8 @@ static PmValueId mask(Rebuild *r, PmValueId v, int32_t dim, double neutral) {
 // What operand k of the node must hold in the padding of a factor that the result has not, or NAN: nothing.
 static double neutral_of(const PmNode *n, int32_t k) {
   uint32_t flags = pm_op_flags(n->op);
-  if (n->op == PM_OP_topk) return -INFINITY;
-  if (n->op == PM_OP_slot_of) return -1;  // points nowhere
+  if (flags & PM_F_LARGEST) return -INFINITY;
+  if (flags & PM_F_SLOTS) return -1;  // points nowhere
   if (flags & PM_F_REDUCE) return n->attr.kind == PM_MAX ? -INFINITY : 0;
   if (flags & PM_F_BILINEAR) return 0;
   return (flags & PM_F_LINEAR1) && k == 1 ? 0 : NAN;

@@ -109,7 +109,7 @@ static bool block_carries(Cut *c) {
     const PmFn *f = pm_fn(c->m, tf->fn);
     if (tf->parent == PM_NONE) continue;
     const PmNode *n = &pm_fn(c->m, c->tree->fns[tf->parent].fn)->nodes[tf->node];
-    for (int32_t i = 0; n->op == PM_OP_repeat && i < n->attr.n_carry; i++) {
+    for (int32_t i = 0; pm_is_loop(n) && i < n->attr.n_carry; i++) {
       int32_t p = pm_slot(tf, i);
       if (!c->may[p] || c->may[pm_slot(tf, f->results[i])]) continue;
       c->blocked[p] = true;

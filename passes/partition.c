@@ -250,10 +250,9 @@ static void rebuild_call(Rebuild *r, const PmNode *n) {
     if (pm_cross_in(n, i) == PM_CROSS_STACK) want = stacked(want, &r->old.values[n->in[i]].type);
     in[i] = version(r, n->in[i], &want);
   }
-  PmFnId fn = rebuild_fn(p, t, params, results);
-  PmValueId out = n->op == PM_OP_repeat ? pm_b_repeat(&r->b, fn, n->attr.axes[0], n->attr.n_carry, n->attr.n_inv,
-                                                      n->attr.reverse, in, n->n_in)
-                                        : pm_b_call(&r->b, fn, in, n->n_in);
+  PmAttr attr = n->attr;
+  attr.callee = rebuild_fn(p, t, params, results);
+  PmValueId out = pm_b_node(&r->b, n->op, &attr, in, n->n_in, NULL);
   for (int32_t i = 0; i < n->n_out; i++) define(r, n->out + i, out + i);
 }
 

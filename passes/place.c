@@ -75,7 +75,7 @@ static void node_groups(Place *p, const PmTreeFn *t, const PmFn *f, const PmNode
   for (int32_t i = 0; i < factors.n; i++) {
     const PmFactor *fac = &factors.items[i];
     if (fac->kind == PM_FACTOR_WHOLE) continue;
-    open_group(p, pm_op_name(n->op), n->op == PM_OP_map || (pm_op_flags(n->op) & PM_F_LINEAR));
+    open_group(p, pm_op_name(n->op), pm_op_flags(n->op) & (PM_F_POINTWISE | PM_F_LINEAR));
     for (int32_t k = 0; k < n->n_in; k++)
       if (fac->in_dim[k] >= 0) add_member(p, pm_slot(t, n->in[k]), fac->in_dim[k], false);
     for (int32_t k = 0; k < n->n_out; k++)

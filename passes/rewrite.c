@@ -79,7 +79,7 @@ bool pm_is_zero(const PmFn *f, PmValueId v) {
 bool pm_is_cheap(const PmNode *node) {
   uint32_t flags = pm_op_flags(node->op);
   if (flags & (PM_F_CALL | PM_F_COMM)) return false;
-  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
+  return flags & (PM_F_POINTWISE | PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW);
 }
 
 int32_t *pm_fn_uses(PmArena *arena, const PmFn *f) {
