@@ -42,6 +42,7 @@ static void each_node(Pad *p, void (*fn)(Pad *p, const PmNode *n)) {
   }
 }
 
+// An axis that takes the place of another is padded with it; of several, the major one.
 static void join_node(Pad *p, const PmNode *n) {
   if (!(pm_op_flags(n->op) & (PM_F_VIEW | PM_F_SLOTS))) return;
   for (int32_t i = 0; i < n->attr.n_axes && i < n->attr.n_to; i++) join(p, n->attr.axes[i], n->attr.to[i]);
@@ -90,15 +91,13 @@ static bool is_padded(const Pad *p, PmAxisId a) {
 // Padding may stand at the end of an axis only, and its positions are not told apart from others where an op counts.
 static void check_node(Pad *p, const PmNode *n) {
   const PmAttr *a = &n->attr;
-  uint32_t flags = pm_op_flags(n->op);
-  bool relabels = (flags & PM_F_VIEW) && a->n_to > 0;
-  for (int32_t i = a->n_axes; relabels && i < a->n_to; i++)
+  for (int32_t i = 1; n->op == PM_OP_split && i < a->n_to; i++)
     if (is_padded(p, a->to[i])) refuse(p, a->to[i], n->loc, "it is a minor part of an axis that is split");
-  for (int32_t i = a->n_to; relabels && i < a->n_axes; i++)
+  for (int32_t i = 1; n->op == PM_OP_merge && i < a->n_axes; i++)
     if (is_padded(p, a->axes[i])) refuse(p, a->axes[i], n->loc, "it is merged as a minor part");
   if (n->op == PM_OP_stack && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "it is made by stacking values");
-  if ((flags & PM_F_LARGEST) && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "its elements are choices");
-  if (pm_is_loop(n) && is_padded(p, a->axes[0])) refuse(p, a->axes[0], n->loc, "it is repeated over");
+  if (n->op == PM_OP_topk && is_padded(p, a->to[0])) refuse(p, a->to[0], n->loc, "its elements are choices");
+  if (n->op == PM_OP_repeat && is_padded(p, a->axes[0])) refuse(p, a->axes[0], n->loc, "it is repeated over");
 }
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

@@ -49,23 +49,23 @@ static void keys_differ_by_seed_and_path(void **state) {
 
 static void uniform_moments(void **state) {
   (void)state;
-  enum { N = 200000 };
+  const double n = 200000;
   double sum = 0, squares = 0;
-  for (uint64_t i = 0; i < N; i++) {
+  for (uint64_t i = 0; i < (uint64_t)n; i++) {
     double u = pm_random_uniform(pm_random_key(1, "u"), 3, i);
     assert_true(u >= 0 && u < 1);
     sum += u;
     squares += u * u;
   }
-  assert_true(fabs(sum / N - 0.5) < 0.003);
-  assert_true(fabs(squares / N - 1.0 / 3) < 0.003);
+  assert_true(fabs(sum / n - 0.5) < 0.003);
+  assert_true(fabs(squares / n - 1.0 / 3) < 0.003);
 }
 
 static void normal_moments(void **state) {
   (void)state;
-  enum { N = 200000 };
+  const double n = 200000;
   double sum = 0, squares = 0, fourth = 0, neighbours = 0, last = 0;
-  for (uint64_t i = 0; i < N; i++) {
+  for (uint64_t i = 0; i < (uint64_t)n; i++) {
     double x = pm_random_normal(pm_random_key(1, "n"), 0, i);
     assert_true(isfinite(x));
     sum += x;
@@ -74,10 +74,10 @@ static void normal_moments(void **state) {
     neighbours += x * last;
     last = x;
   }
-  assert_true(fabs(sum / N) < 0.01);
-  assert_true(fabs(squares / N - 1) < 0.02);
-  assert_true(fabs(fourth / N - 3) < 0.1);
-  assert_true(fabs(neighbours / N) < 0.01);
+  assert_true(fabs(sum / n) < 0.01);
+  assert_true(fabs(squares / n - 1) < 0.02);
+  assert_true(fabs(fourth / n - 3) < 0.1);
+  assert_true(fabs(neighbours / n) < 0.01);
 }
 
 static void hash_known_answers(void **state) {
