@@ -68,8 +68,7 @@ static void node_deps(PmCg *cg, const PmCgRegion *r, const PmCgNode *n, Deps *d)
   for (int32_t i = 0; i < n->n_in; i++) find_deps(cg, r, n->in[i], keeps && !(n->op == PM_OP_index && i == 0), d);
 }
 
-// ---- homes
-// -------------------------------------------------------------------------------------------------------------
+// ---- homes ----------------------------------------------------------------------------------------------------------
 static int32_t space_find(const PmCgItem *k, int32_t axis) {
   for (int32_t i = 0; i < k->n_space; i++)
     if (k->space[i].axis == axis) return i;

@@ -42,8 +42,7 @@ struct PmPropagation {
   uint64_t *forward, *any;  // bits: groups that a look forward, or in all directions, may still move
 };
 
-// ---- groups
-// -----------------------------------------------------------------------------------------------------------
+// ---- groups ---------------------------------------------------------------------------------------------------------
 static void open_group(PmPropagation *p, const char *what, bool near) {
   p->groups = pm_grow(p->scratch, p->groups, p->n_groups, &p->cap_groups, sizeof *p->groups);
   p->groups[p->n_groups++] = (Group){.first = p->n_members, .n = 0, .what = what, .near = near, .update = p->in_update};
@@ -142,8 +141,7 @@ static void collect_groups(PmPropagation *p) {
   var_groups(p);
 }
 
-// ---- rounds
-// -----------------------------------------------------------------------------------------------------------
+// ---- rounds ---------------------------------------------------------------------------------------------------------
 static bool is_decided(const PmPropagation *p, const Member *mem) {
   return p->slots[mem->slot].decided >> mem->dim & 1;
 }

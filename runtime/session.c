@@ -209,8 +209,7 @@ PmStatus *pm_session_run(PmSession *s, int32_t entry) {
   return on_ranks(s, run_entry, &entry);
 }
 
-// ---- initial values
-// --------------------------------------------------------------------------------------------------
+// ---- initial values -------------------------------------------------------------------------------------------------
 static PmStatus *init_rank(PmSession *s, int64_t rank, void *context) {
   (void)context;
   for (int32_t i = 0; i < s->p->n_vars; i++) {
