@@ -19,8 +19,7 @@ typedef struct Assemble {
 
 static const char *keep(const Assemble *a, const char *s) { return s ? pm_arena_strdup(a->cg.out_arena, s) : NULL; }
 
-// ---- heads
-// -----------------------------------------------------------------------------------------------------------------
+// ---- heads ----------------------------------------------------------------------------------------------------------
 static int32_t set_dims(const Assemble *a, const PmType *t, PmVarDim *out) {
   for (int32_t i = 0; i < t->rank; i++) {
     const PmDim *d = &t->dims[i];
@@ -98,8 +97,7 @@ static void set_head(Assemble *a) {
   p->seed = m->seed;
 }
 
-// ---- memory
-// ----------------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 static int64_t take(int64_t *end, int64_t bytes) {
   const int64_t at = *end;
   const bool ok = pm_add_i64(*end, bytes, end) && pm_align_i64(*end, PM_ARENA_ALIGN, end);
@@ -179,8 +177,7 @@ static void place_entry(Assemble *a, int32_t entry) {
   }
 }
 
-// ---- entries
-// -------------------------------------------------------------------------------------------------------------------
+// ---- entries --------------------------------------------------------------------------------------------------------
 static PmRange range(const PmCgPlan *plan, PmCgAt at, int64_t bytes) {
   return (PmRange){plan->insts[at.inst].offset + at.offset, bytes};
 }

@@ -156,8 +156,7 @@ void pm_cg_word(PmCgEval *e, const char *word) {
   if (e->n_words < room) e->words[e->n_words++] = word;
 }
 
-// ---- expressions
-// -----------------------------------------------------------------------------------------------------------
+// ---- expressions ----------------------------------------------------------------------------------------------------
 bool pm_cg_operand_at(const PmCgEval *e, PmCgId v, int32_t i, const PmCgCoord *at, PmCgCoord *out) {
   const PmCgRegion *r = e->r;
   const PmCgNode *n = pm_cg_def(r, v);

@@ -1,16 +1,14 @@
 // Fusion: which kernel computes which node, and what is stored.
 //
 // 1. Cheap expressions have no home: they are computed wherever they are used. Forwards, each node that is dear,
-// reduces
-//    or is read by something outside of kernels gets one: the latest kernel that works on the same space, is connected
-//    with it (reads its values, shares a large operand, or sums columns of the same space) and stands after all that
-//    the node needs; else a new kernel. A kernel is pointwise (no looped axes), a row kernel (the looped axes are
-//    physically inner: reductions and what uses them share one pass over rows) or a column kernel (the looped axes
+//    reduces or is read by something outside of kernels gets one: the latest kernel that works on the same space, is
+//    connected with it (reads its values, shares a large operand, or sums columns of the same space) and stands after
+//    all that the node needs; else a new kernel. A kernel is pointwise (no looped axes), a row kernel (the looped axes
+//    are physically inner: reductions and what uses them share one pass over rows) or a column kernel (the looped axes
 //    lead).
 // 2. A value is stored when something outside of kernels reads it. Beyond that a kernel that needs a dear value of
-// another
-//    one computes it again where nobody else computes it; else the value is stored. So is what must not be computed per
-//    element: a reduction, a number that is broadcast, a number in double.
+//    another one computes it again where nobody else computes it; else the value is stored. So is what must not be
+//    computed per element: a reduction, a number that is broadcast, a number in double.
 #include <string.h>
 
 #include "codegen/fuse.h"
@@ -70,8 +68,7 @@ static void node_deps(PmCg *cg, const PmCgRegion *r, const PmCgNode *n, Deps *d)
   for (int32_t i = 0; i < n->n_in; i++) find_deps(cg, r, n->in[i], keeps && !(n->op == PM_OP_index && i == 0), d);
 }
 
-// ---- homes
-// -------------------------------------------------------------------------------------------------------------
+// ---- homes ----------------------------------------------------------------------------------------------------------
 static int32_t space_find(const PmCgItem *k, int32_t axis) {
   for (int32_t i = 0; i < k->n_space; i++)
     if (k->space[i].axis == axis) return i;

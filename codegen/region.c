@@ -118,8 +118,7 @@ int32_t pm_cg_loc(PmCg *cg, PmLoc loc) {
   return cg->n_locs++;
 }
 
-// ---- kernels
-// ---------------------------------------------------------------------------------------------------------
+// ---- kernels --------------------------------------------------------------------------------------------------------
 static uint64_t kernel_hash(const PmKernel *k) {
   const int64_t head[] = {k->host, k->vec, k->n_outer, k->n_args, k->n_scalars, k->n_instrs};
   uint64_t h = mix(0, head, sizeof head);
@@ -186,8 +185,7 @@ double pm_cg_kernel_flops(const PmKernel *k) {
   return flops;
 }
 
-// ---- virtual buffers and steps
-// -----------------------------------------------------------------------------------------
+// ---- virtual buffers and steps --------------------------------------------------------------------------------------
 int32_t pm_cg_buf(PmCg *cg, PmCgRegion *r, PmKDtype dtype, int64_t elements, PmOwner owner, const char *name) {
   r->bufs = pm_grow(cg->arena, r->bufs, r->n_bufs, &r->cap_bufs, sizeof *r->bufs);
   int64_t bytes;

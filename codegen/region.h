@@ -31,12 +31,6 @@ typedef struct PmCgValue {
 
 typedef struct PmCgRegion PmCgRegion;
 
-// Attributes as PmAttr has them, with local extents; those of collectives are set apart:
-//   pos, slice       offset is added to the local index; index, scatter_add: it is subtracted from the indices
-//   all_gather, ...  the operand and the result are contiguous, exactly as PmColl has them
-//   gather_rows, scatter_rows: operands (source, indices)
-//   slot_of          operands (indices), and the counts of all where the ranks of a group count one after the other;
-//                    index: bounded. Without `to`: the counts of this rank
 // The numbering of a `random` node's elements: turn_stride . turns + stride . (local index + offset).
 typedef struct PmCgDraw {
   uint64_t key;
@@ -47,6 +41,12 @@ typedef struct PmCgDraw {
   PmCoordTerm early[PM_CG_RANK], late[PM_CG_RANK];
 } PmCgDraw;
 
+// Attributes as PmAttr has them, with local extents; those of collectives are set apart:
+//   pos, slice       offset is added to the local index; index, scatter_add: it is subtracted from the indices
+//   all_gather, ...  the operand and the result are contiguous, exactly as PmColl has them
+//   gather_rows, scatter_rows: operands (source, indices)
+//   slot_of          operands (indices), and the counts of all where the ranks of a group count one after the other;
+//                    index: bounded. Without `to`: the counts of this rank
 typedef struct PmCgNode {
   PmOp op;
   int32_t n_in, n_out;
@@ -214,43 +214,41 @@ typedef struct PmCg {
   PmStatus *status;  // first failure of a hook
 } PmCg;
 
-// ---- region.c: building and asking
-// -------------------------------------------------------------------------------------
+// ---- region.c: building and asking ----------------------------------------------------------------------------------
 PmCgRegion *pm_cg_region_new(PmCg *cg);
 PmCgId pm_cg_value(PmCg *cg, PmCgRegion *r, const PmCgValue *v);
 // Appends the node with one result of the given form (its dtype and dims); an equal earlier node serves instead.
 PmCgId pm_cg_node(PmCg *cg, PmCgRegion *r, const PmCgNode *node, const PmCgId *in, int32_t n_in,
                   const PmCgValue *result);
 int32_t pm_cg_find_axis(const PmCgValue *v, int32_t axis);  // position among the dims, or PM_NONE
-int64_t pm_cg_elements(const PmCgValue *v);
+int64_t pm_cg_elements(const PmCgValue *v);                 // product of the extents
 static inline const PmCgNode *pm_cg_def(const PmCgRegion *r, PmCgId v) {
   return r->values[v].def < 0 ? NULL : &r->nodes[r->values[v].def];
 }
 bool pm_cg_is_op(const PmCgRegion *r, PmCgId v, PmOp op);
-bool pm_cg_coord_zero(const PmCoordTerm *t);
-int32_t pm_cg_loc(PmCg *cg, PmLoc loc);
+bool pm_cg_coord_zero(const PmCoordTerm *t);  // the same 0 on every rank
+int32_t pm_cg_loc(PmCg *cg, PmLoc loc);       // its number among the program's places, -1 for none
 // A kernel of the program; an equal earlier one (names aside) serves instead.
 int32_t pm_cg_add_kernel(PmCg *cg, PmKernel *k);
-double pm_cg_kernel_flops(const PmKernel *k);
+double pm_cg_kernel_flops(const PmKernel *k);  // of one run, arithmetic in floats: a multiply-add is two
+// A new virtual buffer of the region, and a new step at its end with `n_refs` refs to fill in.
 int32_t pm_cg_buf(PmCg *cg, PmCgRegion *r, PmKDtype dtype, int64_t elements, PmOwner owner, const char *name);
 PmCgStep *pm_cg_step(PmCg *cg, PmCgRegion *r, PmCgStepKind kind, int32_t n_refs);
 
-// ---- lower*.c: IR -> nodes
-// ----------------------------------------------------------------------------------------------- The region of an
-// entry function or of a repeat's body.
+// ---- lower*.c: IR -> nodes ------------------------------------------------------------------------------------------
+// The region of an entry function or of a repeat's body.
 PmCgRegion *pm_cg_lower(PmCg *cg, PmFnId fn);
 // The local shape of a type.
 PmCgValue pm_cg_local(PmCg *cg, const PmType *t);
 
-// ---- exact.c
-// -------------------------------------------------------------------------------------------------------------
+// ---- exact.c --------------------------------------------------------------------------------------------------------
 // Constants, exact numbers and their ranges, depths: fills those fields of r->info.
 void pm_cg_exact(PmCg *cg, PmCgRegion *r);
 // A value that a table holds: the edge between exact doubles and the rest, when it costs more than a few instructions.
 bool pm_cg_is_table(const PmCgRegion *r, PmCgId v);
 
-// ---- order.c: physical orders and views
-// --------------------------------------------------------------------------------------
+// ---- order.c: physical orders and views -----------------------------------------------------------------------------
+// Chooses r->info[].order, and what must be in memory because something other than a kernel's expression reads it.
 void pm_cg_orders(PmCgRegion *r);
 // True when the op moves no element of a stored operand (given the operand's order).
 bool pm_cg_is_view(const PmCgRegion *r, const PmCgNode *n);
@@ -258,12 +256,13 @@ bool pm_cg_is_view(const PmCgRegion *r, const PmCgNode *n);
 bool pm_cg_has_step(const PmCgRegion *r, PmCgId v);
 // Where v lies, PM_NONE for buf when it is computed where it is used.
 const PmCgView *pm_cg_view(PmCg *cg, PmCgRegion *r, PmCgId v);
+// Strides, in elements and by dim, of v when it is contiguous with its dims in `order`, outermost first.
 void pm_cg_canonical(const PmCgValue *v, const int8_t *order, int64_t *out_stride);
+// The view is contiguous with v's dims as they stand.
 bool pm_cg_view_contiguous(const PmCgValue *v, const PmCgView *view);
 
-// ---- fuse.c
-// -------------------------------------------------------------------------------------------------------------- Groups
-// nodes into items, with r->cut as it stands.
+// ---- fuse.c ---------------------------------------------------------------------------------------------------------
+// Groups nodes into items, with r->cut as it stands.
 void pm_cg_fuse(PmCg *cg, PmCgRegion *r);
 // Space of the kernel that computes a node.
 int32_t pm_cg_space(const PmCgRegion *r, const PmCgNode *n, PmCgDim *out);
@@ -272,11 +271,12 @@ bool pm_cg_loads(const PmCgRegion *r, int32_t item, PmCgId v);
 // The values that an item reads from memory. `seen`: by value, zeroed before the first item.
 typedef void PmCgVisit(void *ctx, PmCgId v);
 void pm_cg_item_reads(const PmCgRegion *r, int32_t item, int32_t *seen, PmCgVisit *visit, void *ctx);
+// A scatter_add that sums nothing: the result has all axes of the updates, so that a kernel computes it by comparison.
 bool pm_cg_is_onehot(const PmCgRegion *r, const PmCgNode *n);
 
-// ---- emit.c, kernel.c, dot.c, scatter.c
-// ------------------------------------------------------------------------------------ Items -> steps. False when the
-// kernel of an item passes a limit of program.h: r->cut and r->keep then ask for less, unless r->stuck.
+// ---- emit.c, kernel.c, dot.c, scatter.c -----------------------------------------------------------------------------
+// Items -> steps. False when the kernel of an item passes a limit of program.h: r->cut and r->keep then ask for less,
+// unless r->stuck.
 bool pm_cg_emit(PmCg *cg, PmCgRegion *r);
 bool pm_cg_emit_kernel(PmCg *cg, PmCgRegion *r, int32_t item);
 bool pm_cg_emit_scatter(PmCg *cg, PmCgRegion *r, int32_t item);
@@ -292,11 +292,10 @@ int32_t pm_cg_copy_kernel(PmCg *cg, PmKDtype dtype, int64_t n);
 // The table of v, which pm_cg_is_table names and which is not stored; stride 0 where the table does not vary.
 const PmCgView *pm_cg_table(PmCg *cg, PmCgRegion *r, PmCgId v);
 
-// Lowers, fuses and emits one function.
+// Lowers, fuses and emits one function. LIMIT when one op alone passes the limits of a kernel.
 PmStatus *pm_cg_build(PmCg *cg, PmFnId fn, PmCgRegion **out);
 
-// ---- unroll.c and assemble.c
-// -------------------------------------------------------------------------------------------------
+// ---- unroll.c and assemble.c ----------------------------------------------------------------------------------------
 typedef struct PmCgInst {  // one live range of memory
   int64_t bytes, offset;   // offset: in the arena, once known
   uint8_t owner;
@@ -322,9 +321,10 @@ typedef struct PmCgPlan {
   int32_t n_lines, cap_lines;
 } PmCgPlan;
 
+// A new live range, which nothing uses yet.
 int32_t pm_cg_inst(PmCg *cg, PmCgPlan *plan, int64_t bytes, PmOwner owner, const char *name, bool persistent);
-// Appends the steps of an entry region. `param` gives the place of each parameter, `target` the place that each result
-// is wanted in (inst PM_NONE: anywhere), `table` that of each table; out_result tells where results are.
+// Appends the steps of an entry region. `param` gives the place of each parameter, `table` that of each table;
+// out_result tells where results are.
 void pm_cg_unroll(PmCg *cg, PmCgPlan *plan, const PmCgRegion *r, const PmCgAt *param, const PmCgAt *table,
                   PmCgAt *out_result);
 void pm_cg_copy_line(PmCg *cg, PmCgPlan *plan, PmKDtype dtype, int64_t bytes, PmCgAt src, PmCgAt dst, const char *op);

@@ -1,6 +1,6 @@
-// What the directives of a plan may say. Every one is checked here, in every plan, whether it is chosen or not and
-// whether this version does what it asks: names of arguments, their kinds and bounds, and the axes and mesh axes that
-// they name.
+// What the directives of a plan may say, one row each. Every one is checked here, in every plan, whether it is chosen
+// or not and whether this version does what it asks: names of arguments, their kinds and bounds, and the axes and mesh
+// axes that they name. The row's handler (plan_rules.c) then makes of it what the plan holds.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@ typedef enum Kind {
   MESH,      // a mesh axis
   MESHES,    // mesh axes joined by `+`
   PATH,      // a path or glob in quotes
-  PATHS,     // a list of them
+  PIN,       // the same; that no value has it is seen when it fires
+  PATHS,     // a list of paths
   DIMS,      // [axis/mesh, axis]
   SCHEDULE,  // of pipelines, in quotes
   SCOPE,     // the axis of a repeat
@@ -34,12 +35,17 @@ typedef struct Arg {
   int64_t lo, hi;
 } Arg;
 
+// Of what a plan has just one: of the directive; for each first argument of it; for each first argument of any
+// directive that says CROSSING, which is how attention crosses a split axis.
+typedef enum Slot { ONCE, EACH, CROSSING } Slot;
+
 #define MAX_ARGS 6
 
 typedef struct Directive {
   const char *name;
   const char *form;  // how it is written
-  bool many;         // stands once for each first argument; else once a plan
+  Slot slot;
+  PmDirectiveFn *add;
   Arg args[MAX_ARGS];
 } Directive;
 
@@ -47,26 +53,41 @@ typedef struct Directive {
 #define MAX_CHUNKS 1024
 
 static const Directive directives[] = {
-    {"accumulate", "`accumulate(micro=N)`", false, {{"micro", NUMBER, REQUIRED, 1, MAX_MICRO}}},
-    {"bucket", "`bucket(\"25MiB\")`", false, {{NULL, BYTES, REQUIRED, 0, 0}}},
-    {"gather", "`gather(AXIS, over=MESH)`", true, {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}}},
-    {"layout", "`layout(\"PATH\", [AXES])`", true, {{NULL, PATH, REQUIRED, 0, 0}, {NULL, AXES, REQUIRED, 0, 0}}},
+    {"accumulate", "`accumulate(micro=N)`", ONCE, pm_plan_add_accumulate, {{"micro", NUMBER, REQUIRED, 1, MAX_MICRO}}},
+    {"bucket", "`bucket(\"25MiB\")`", ONCE, pm_plan_add_later, {{NULL, BYTES, REQUIRED, 0, 0}}},
+    {"gather",
+     "`gather(AXIS, over=MESH)`",
+     CROSSING,
+     pm_plan_add_gather,
+     {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}}},
+    {"layout",
+     "`layout(\"PATH\", [AXES])`",
+     EACH,
+     pm_plan_add_later,
+     {{NULL, PATH, REQUIRED, 0, 0}, {NULL, AXES, REQUIRED, 0, 0}}},
     {"overlap",
      "`overlap(off)` or `overlap(chunks=K)`",
-     false,
+     ONCE,
+     pm_plan_add_overlap,
      {{"off", WORD, CHOICE, 0, 0}, {"chunks", NUMBER, CHOICE, 1, MAX_CHUNKS}}},
-    {"pad", "`pad(AXIS)`", true, {{NULL, AXIS_ROW, REQUIRED, 0, 0}}},
-    {"pin", "`pin(\"PATH\", [axis/mesh, axis])`", true, {{NULL, PATH, REQUIRED, 0, 0}, {NULL, DIMS, REQUIRED, 0, 0}}},
+    {"pad", "`pad(AXIS)`", EACH, pm_plan_add_pad, {{NULL, AXIS_ROW, REQUIRED, 0, 0}}},
+    {"pin",
+     "`pin(\"PATH\", [axis/mesh, axis])`",
+     EACH,
+     pm_plan_add_pin,
+     {{NULL, PIN, REQUIRED, 0, 0}, {NULL, DIMS, REQUIRED, 0, 0}}},
     {"pipeline",
      "`pipeline(schedule=\"1f1b\", micro=N, virtual=V, cuts=[LAYERS])`",
-     false,
+     ONCE,
+     pm_plan_add_later,
      {{"schedule", SCHEDULE, REQUIRED, 0, 0},
       {"micro", NUMBER, REQUIRED, 1, MAX_MICRO},
       {"virtual", NUMBER, OPTIONAL, 1, MAX_CHUNKS},
       {"cuts", NUMBERS, OPTIONAL, 1, MAX_MICRO}}},
     {"remat",
      "`remat(SCOPE, save=[\"PATH\"])`, `remat(selective)`, `remat(full)`, `remat(auto=\"4GiB\")` or `remat(none)`",
-     false,
+     ONCE,
+     pm_plan_add_remat,
      {{"selective", WORD, CHOICE, 0, 0},
       {"full", WORD, CHOICE, 0, 0},
       {"none", WORD, CHOICE, 0, 0},
@@ -75,15 +96,18 @@ static const Directive directives[] = {
       {"save", PATHS, BESIDE, 0, 0}}},
     {"ring",
      "`ring(AXIS, over=MESH)`, with `order=zigzag` or `order=plain`",
-     true,
+     CROSSING,
+     pm_plan_add_ring,
      {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}, {"order", ORDER, OPTIONAL, 0, 0}}},
     {"ulysses",
      "`ulysses(AXIS, over=MESH, heads=AXIS)`",
-     true,
+     CROSSING,
+     pm_plan_add_ulysses,
      {{NULL, AXIS, REQUIRED, 0, 0}, {"over", MESH, REQUIRED, 0, 0}, {"heads", AXIS, OPTIONAL, 0, 0}}},
     {"zero",
      "`zero(stage=N, over=MESH)` with a stage of 0, 1, 2 or 3",
-     false,
+     ONCE,
+     pm_plan_add_zero,
      {{"stage", NUMBER, REQUIRED, 0, 3}, {"over", MESHES, OPTIONAL, 0, 0}}},
 };
 #define N_DIRECTIVES ((int32_t)(sizeof directives / sizeof *directives))
@@ -118,16 +142,11 @@ static const char *subject(const PmPlanItem *item) {
   return named ? a->value->name : NULL;
 }
 
-// How attention crosses a split axis: one way for each axis.
-static bool is_crossing(const char *name) {
-  return strcmp(name, "ring") == 0 || strcmp(name, "gather") == 0 || strcmp(name, "ulysses") == 0;
-}
-
 bool pm_directive_same_slot(const PmPlanItem *a, const PmPlanItem *b) {
-  const Directive *d = find(a->name.text);
-  bool kin = a->name.text == b->name.text || (is_crossing(a->name.text) && is_crossing(b->name.text));
+  const Directive *d = find(a->name.text), *e = find(b->name.text);
+  bool kin = a->name.text == b->name.text || (d && e && d->slot == CROSSING && e->slot == CROSSING);
   if (!kin || !d) return kin;
-  return !d->many || (subject(a) && subject(a) == subject(b));
+  return d->slot == ONCE || (subject(a) && subject(a) == subject(b));
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------
@@ -163,7 +182,7 @@ static bool repeats(const PmModule *m, PmAxisId axis) {
   for (int32_t f = 0; f < m->n_fns; f++) {
     for (int32_t i = 0; !m->fns[f].dead && i < m->fns[f].n_nodes; i++) {
       const PmNode *n = &m->fns[f].nodes[i];
-      if (n->op == PM_OP_repeat && n->attr.axes[0] == axis) return true;
+      if (pm_is_loop(n) && n->attr.axes[0] == axis) return true;
     }
   }
   return false;
@@ -237,8 +256,12 @@ static void find_path(const Check *c, const PmExpr *e) {
 static bool need_path(const Check *c, const PmExpr *e) {
   if (e->kind != PM_X_STR)
     return refuse(c, e->span, "a path in quotes is needed here, such as \"layer.attn.wq\" or \"*.wq\"");
-  // Where a pin has no value is seen when it fires.
-  if (strcmp(c->d->name, "pin") != 0) find_path(c, e);
+  return true;
+}
+
+static bool need_known_path(const Check *c, const PmExpr *e) {
+  if (!need_path(c, e)) return false;
+  find_path(c, e);
   return true;
 }
 
@@ -303,9 +326,11 @@ static bool value_fits(const Check *c, const Arg *row, const PmExpr *e) {
     case MESHES:
       return need_mesh(c, e, row->kind == MESHES);
     case PATH:
+      return need_known_path(c, e);
+    case PIN:
       return need_path(c, e);
     case PATHS:
-      return need_list(c, e, need_path);
+      return need_list(c, e, need_known_path);
     case DIMS:
       // What stands in it is read where the pin becomes a rule.
       return e->kind == PM_X_LIST || refuse(c, e->span, "a list in square brackets is needed here");
@@ -388,7 +413,7 @@ static bool complete(const Check *c) {
   return true;
 }
 
-bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
+void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
   Check c = {.p = p, .lw = lw, .item = item, .chosen = chosen, .d = find(item->name.text)};
   if (!c.d) {
@@ -397,11 +422,11 @@ bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
     if (pm_lw_error(lw, PM_E_DIRECTIVE, item->name.span, "unknown directive `%s`", item->name.text)) {
       pm_lw_suggest_from(lw, item->name.text, names, N_DIRECTIVES, "directives are");
     }
-    return false;
+    return;
   }
   bool ok = match(&c) && complete(&c);
   for (int32_t i = 0; ok && i < n_args(c.d); i++) {
     if (c.given[i]) ok = value_fits(&c, &c.d->args[i], c.given[i]->value);
   }
-  return ok;
+  if (ok) c.d->add(p, item, chosen);
 }

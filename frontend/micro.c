@@ -251,7 +251,7 @@ static void class_repeat(PmMicro *mi, PmMicroFn *f, int32_t at) {
 
 static void class_fn(PmMicro *mi, PmMicroFn *f) {
   for (int32_t i = 0; i < f->f.n_nodes; i++) {
-    if (f->f.nodes[i].op == PM_OP_repeat) {
+    if (pm_is_loop(&f->f.nodes[i])) {
       class_repeat(mi, f, i);
     } else if (f->f.nodes[i].n_out > 0) {
       class_node(mi, f, i);

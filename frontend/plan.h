@@ -26,13 +26,18 @@ struct PmPlan {
 int32_t pm_plan_mesh(const PmPlan *p, const char *name);
 void pm_plan_no_mesh_axis(PmPlan *p, PmName name);
 void pm_plan_add_shard(PmPlan *p, const PmPlanItem *item);
-// `chosen`: the plan will be used, so what this version cannot do is an error.
-void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
 // The directive is `accumulate(micro=N)`.
 bool pm_plan_accumulates(const PmPlanItem *item);
+// Handlers of directives, whose arguments are checked: rules, or just a line of `show plan`. `chosen`: the plan will be
+// used, so what this version cannot do is an error.
+typedef void PmDirectiveFn(PmPlan *p, const PmPlanItem *item, bool chosen);
+PmDirectiveFn pm_plan_add_accumulate, pm_plan_add_gather, pm_plan_add_overlap, pm_plan_add_pad, pm_plan_add_pin,
+    pm_plan_add_remat, pm_plan_add_ring, pm_plan_add_ulysses, pm_plan_add_zero;
+PmDirectiveFn pm_plan_add_later;  // of directives that no version does yet: an error once the plan is used
+
 // directives.c
-// Whether the directive may stand as it does; else it was reported. `chosen`: the item is of the plan that is used.
-bool pm_plan_check_directive(PmPlan *p, const PmPlanItem *item, bool chosen);
+// Checks the directive, and reports where it may not stand as it does; else hands it to its handler.
+PmDirectiveFn pm_plan_add_directive;
 // Whether two directives say the same thing: one stands once in a plan, and a child's replaces its parent's.
 bool pm_directive_same_slot(const PmPlanItem *a, const PmPlanItem *b);
 

@@ -160,7 +160,8 @@ static bool pin_dim(PmPlan *p, const PmExpr *e, PmDim *out) {
   return false;
 }
 
-static void add_pin(PmPlan *p, const PmPlanItem *item) {
+void pm_plan_add_pin(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  (void)chosen;
   PmLower *lw = p->lw;
   const PmArgs *a = &item->args;
   const PmArgs *dims = &a->items[1].value->args;
@@ -182,7 +183,7 @@ static void add_pin(PmPlan *p, const PmPlanItem *item) {
 }
 
 // pad(AXIS, ...): axes whose size a mesh axis need not divide.
-static void add_pad(PmPlan *p, const PmPlanItem *item, bool chosen) {
+void pm_plan_add_pad(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
   const PmArgs *a = &item->args;
   PmRule rule = {.pad = true, .span = item->span, .n_axes = a->n, .text = item_text(p, item)};
@@ -201,10 +202,9 @@ static void add_pad(PmPlan *p, const PmPlanItem *item, bool chosen) {
     add_line(p, rule.text, item->span);
 }
 
-// zero(stage=N, over=AXES) becomes a rule of its own unless the stage is 0; false: something else is meant.
-static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
+// zero(stage=N, over=AXES) becomes a rule of its own unless the stage is 0.
+void pm_plan_add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
   PmLower *lw = p->lw;
-  if (strcmp(item->name.text, "zero") != 0) return false;
   PmRule rule = {.span = item->span, .text = item_text(p, item)};
   const PmExpr *over = NULL;
   int64_t stage = 0;
@@ -213,15 +213,15 @@ static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
     if (strcmp(a->name.text, "over") == 0) {
       over = a->value;
     } else if (!pm_lw_eval_whole(lw, a->value, "the stage", 0, 3, &stage)) {
-      return true;
+      return;
     }
   }
   if (stage > 0 && !over) {
     pm_lw_error(lw, PM_E_DIRECTIVE, item->span, "`zero` needs `over=`: the mesh axes whose ranks share the states");
-    return true;
+    return;
   }
   PmSplit mesh = {0};
-  if (over && !pin_mesh(p, over, &mesh)) return true;
+  if (over && !pin_mesh(p, over, &mesh)) return;
   rule.zero = (uint8_t)stage;
   rule.n_mesh = mesh.n;
   memcpy(rule.mesh, mesh.mesh, mesh.n);
@@ -229,7 +229,6 @@ static bool add_zero(PmPlan *p, const PmPlanItem *item, bool chosen) {
     add_rule(p, rule);
   else
     add_line(p, rule.text, item->span);
-  return true;
 }
 
 bool pm_plan_accumulates(const PmPlanItem *item) {
@@ -247,15 +246,6 @@ static const PmExpr *named_arg(const PmPlanItem *item, const char *key) {
   return NULL;
 }
 
-// NONE: the directive is none of attention.
-static PmAttend attend_of(const PmPlanItem *item) {
-  static const char *const words[PM_ATTEND_COUNT] = {
-      [PM_ATTEND_GATHER] = "gather", [PM_ATTEND_RING] = "ring", [PM_ATTEND_ULYSSES] = "ulysses"};
-  for (int32_t k = PM_ATTEND_NONE + 1; k < PM_ATTEND_COUNT; k++)
-    if (strcmp(item->name.text, words[k]) == 0) return (PmAttend)k;
-  return PM_ATTEND_NONE;
-}
-
 static PmOrder order_of(const PmExpr *e) {
   if (!e || e->kind != PM_X_NAME) return PM_ORDER_ANY;
   if (strcmp(e->name, "plain") == 0) return PM_ORDER_PLAIN;
@@ -263,17 +253,16 @@ static PmOrder order_of(const PmExpr *e) {
 }
 
 // ring(KEYS, over=M, order=zigzag), gather(KEYS, over=M), ulysses(KEYS, over=M, heads=AXIS), whose arguments are
-// checked: a rule; false: something else is meant.
-static bool add_attend(PmPlan *p, const PmPlanItem *item) {
+// checked: a rule.
+static void add_attend(PmPlan *p, const PmPlanItem *item, PmAttend attend) {
   PmLower *lw = p->lw;
-  PmRule rule = {.span = item->span, .text = item_text(p, item), .n_axes = 1, .attend = (uint8_t)attend_of(item)};
-  if (!rule.attend) return false;
+  PmRule rule = {.span = item->span, .text = item_text(p, item), .n_axes = 1, .attend = (uint8_t)attend};
   const PmExpr *over = named_arg(item, "over"), *heads = named_arg(item, "heads"), *keys = item->args.items[0].value;
   for (int32_t i = 0; i < item->args.n; i++)
     if (!item->args.items[i].name.text) keys = item->args.items[i].value;
   rule.order = (uint8_t)order_of(named_arg(item, "order"));
   PmSplit mesh = {0};
-  if (!pin_mesh(p, over, &mesh)) return true;
+  if (!pin_mesh(p, over, &mesh)) return;
   rule.n_mesh = 1;
   rule.mesh[0] = mesh.mesh[0];
   rule.axes = PM_NEW_N(lw->arena, PmAxisId, 2);
@@ -285,33 +274,45 @@ static bool add_attend(PmPlan *p, const PmPlanItem *item) {
     rule.names[i] = (PmRuleName){axes[i]->name, axes[i]->span};
   }
   add_rule(p, rule);
-  return true;
 }
 
-// What a directive may say in this version: everything else is an error once the plan is used.
-static bool asks_nothing(const PmPlanItem *item) {
-  const char *name = item->name.text;
-  const PmArg *a = item->args.n == 1 ? &item->args.items[0] : NULL;
-  const char *word = a && !a->name.text && a->value->kind == PM_X_NAME ? a->value->name : "";
-  if (strcmp(name, "remat") == 0) return strcmp(word, "none") == 0;
-  if (strcmp(name, "overlap") == 0) return strcmp(word, "off") == 0;
-  return pm_plan_accumulates(item);
+void pm_plan_add_gather(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  (void)chosen;
+  add_attend(p, item, PM_ATTEND_GATHER);
 }
 
-void pm_plan_add_directive(PmPlan *p, const PmPlanItem *item, bool chosen) {
-  PmLower *lw = p->lw;
-  if (!pm_plan_check_directive(p, item, chosen)) return;
-  if (strcmp(item->name.text, "pin") == 0) {
-    add_pin(p, item);
-    return;
-  }
-  if (strcmp(item->name.text, "pad") == 0) {
-    add_pad(p, item, chosen);
-    return;
-  }
-  if (add_zero(p, item, chosen) || add_attend(p, item)) return;
+void pm_plan_add_ring(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  (void)chosen;
+  add_attend(p, item, PM_ATTEND_RING);
+}
+
+void pm_plan_add_ulysses(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  (void)chosen;
+  add_attend(p, item, PM_ATTEND_ULYSSES);
+}
+
+void pm_plan_add_accumulate(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  (void)chosen;  // the model was made in micro-batches before
   add_line(p, item_text(p, item), item->span);
-  if (chosen && !asks_nothing(item)) {
-    pm_lw_later(lw, item->span, pm_arena_printf(lw->arena, "the directive `%s`", item_text(p, item)));
-  }
+}
+
+void pm_plan_add_later(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  const char *text = item_text(p, item);
+  add_line(p, text, item->span);
+  if (chosen) pm_lw_later(p->lw, item->span, pm_arena_printf(p->lw->arena, "the directive `%s`", text));
+}
+
+// The directive is NAME(word).
+static bool says_only(const PmPlanItem *item, const char *word) {
+  const PmArg *a = &item->args.items[0];
+  return item->args.n == 1 && !a->name.text && a->value->kind == PM_X_NAME && strcmp(a->value->name, word) == 0;
+}
+
+// `overlap(off)` and `remat(none)` ask for what is done anyway.
+void pm_plan_add_overlap(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  pm_plan_add_later(p, item, chosen && !says_only(item, "off"));
+}
+
+void pm_plan_add_remat(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  pm_plan_add_later(p, item, chosen && !says_only(item, "none"));
 }

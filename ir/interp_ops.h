@@ -54,6 +54,7 @@ typedef struct PmNd {
   int64_t step[PM_ND_ARRAYS];  // strides within a row
 } PmNd;
 
+// Appends a dim, outermost first, with its stride in elements in each of the arrays that are walked together.
 void pm_nd_dim(PmNd *nd, int64_t size, int64_t stride0, int64_t stride1, int64_t stride2);
 void pm_nd_start(PmNd *nd);  // after the last pm_nd_dim
 bool pm_nd_next(PmNd *nd);

@@ -29,6 +29,10 @@ typedef enum PmOpFlags {
   PM_F_DRAW = 512,    // random numbers: the same wherever and whenever they are made again
   PM_F_STEP = 1024,   // runs as a step of its own, on contiguous operands
   PM_F_TYPED = 2048,  // the result type is given, and only checked against the operands
+  PM_F_POINTWISE = 4096,  // an element of the result is made of the operands' elements at its place
+  PM_F_LOOP = 8192,       // calls once for each element of attr.axes[0]
+  PM_F_LARGEST = 16384,   // looks for the largest elements along attr.axes[0]
+  PM_F_SLOTS = 32768,     // gives indices a slot each, by counting: attr.to[0] is attr.axes[0] with slots as its minor part
 } PmOpFlags;
 
 typedef enum PmScalar {
@@ -58,8 +62,7 @@ typedef struct PmLoc {
 //   cast           result dtype given explicitly; to i32 with the axis, if any, that the integers point into
 //   map            fn
 //   dot            axes[n_axes]: the summed axes, in the operands' first order; the result has the wider operand's
-//   dtype,
-//                  or is f32 where the type given says so: the sum before it is rounded
+//                  dtype, or is f32 where the type given says so: the sum before it is rounded
 //   reduce         kind, axes[n_axes]
 //   rename         axes[i] -> to[i]
 //   local          axes[0] -> to[0], in place: what each rank holds of axes[0] becomes its part of to[0], split as
@@ -72,17 +75,15 @@ typedef struct PmLoc {
 //   select         axes[0], index: element `index` of that axis; the axis goes
 //   index          axes[0]: operand 0's axis that operand 1 (i32, index_of == that axis) points into
 //   scatter_add    operands (indices, updates); axes[0]: the axis that indices point into; result type given
-//   explicitly.
-//                  result[r] = sum of updates over the positions whose index equals r's coordinate on axes[0]
-//   slot_of        axes[0]: the axis e that the indices point into; to[0]: an axis of S slots for each of its elements,
-//   e
-//                  major. Positions in row-major order take the slots of their element in turn: result = index * S +
-//                  (number of earlier positions with that index), into to[0]; -1 past S slots and where the index is
-//                  outside of e. bounded: a position past S slots is a failure. Stage LOCAL: mesh[n_mesh] splits the
-//                  first dim, and the positions of all of the group count
+//                  explicitly. result[r] = sum of updates over the positions whose index equals r's coordinate on
+//                  axes[0]
+//   slot_of        axes[0]: the axis e that the indices point into; to[0]: an axis of S slots for each of its
+//                  elements, e major. Positions in row-major order take the slots of their element in turn: result =
+//                  index * S + (number of earlier positions with that index), into to[0]; -1 past S slots and where
+//                  the index is outside of e. bounded: a position past S slots is a failure. Stage LOCAL:
+//                  mesh[n_mesh] splits the first dim, and the positions of all of the group count
 //   topk           axes[0] = e -> to[0] = c, in place: the positions on e of the c largest elements, largest first,
-//   equal
-//                  ones in order of position. i32<e>
+//                  equal ones in order of position. i32<e>
 //   call           callee
 //   repeat         callee, n_carry, n_inv, axes[0] (the repeat axis), reverse
 //                  operands: n_carry carried, n_inv invariant, the rest stacked (repeat axis as first dim). The callee
@@ -94,17 +95,16 @@ typedef struct PmLoc {
 //   reduce_scatter mesh[n_mesh], kind, axes[0] (mesh axes are appended to its split)
 //   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s
 //   shift          mesh[n_mesh]: each member of the group gets the value of the one before it, the first that of the
-//   last permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the
-//   mesh axes
-//                  among which it happens, in the order of the source (pm_permute_orders)
+//                  last
+//   permute        result type given explicitly: parts of the same shape, held by other ranks; mesh[n_mesh]: the mesh
+//                  axes among which it happens, in the order of the source (pm_permute_orders)
 //   gather_rows    operands (table, indices); axes[n_axes], one or two: the table's row axes. The indices point into an
 //                  axis of their product, major first. Positions of the indices take the place of the row axes, result
 //                  type given explicitly: each position gets the row that its index names, from the rank of the group
 //                  mesh[n_mesh] (any number of axes) that holds it, or zeros where none does
 //   scatter_rows   operands (indices, updates); its transpose: axes[n_axes] are those of the result, whose type is
-//   given
-//                  explicitly. Each row is that of the position whose index names it, from any rank of the group, or
-//                  zeros. No two positions name one row: indices made by slot_of don't
+//                  given explicitly. Each row is that of the position whose index names it, from any rank of the
+//                  group, or zeros. No two positions name one row: indices made by slot_of don't
 //   slice          mesh[n_mesh] appended to the split of axes[0] (no communication)
 typedef struct PmAttr {
   double number;
@@ -370,6 +370,7 @@ void pm_type_print(const PmModule *m, const PmType *t, PmBuf *out);
 const char *pm_op_name(PmOp op);
 uint32_t pm_op_flags(PmOp op);
 static inline bool pm_is_call(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_CALL) != 0; }
+static inline bool pm_is_loop(const PmNode *n) { return (pm_op_flags(n->op) & PM_F_LOOP) != 0; }
 PmOp pm_op_find(const char *name);  // PM_OP_COUNT
 const char *pm_scalar_name(PmScalar fn);
 int32_t pm_scalar_arity(PmScalar fn);

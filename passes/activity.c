@@ -103,7 +103,7 @@ PmGradUse pm_flow_call(PmDiff *d, const PmNode *node, const bool *active, const 
       changed = true;
     }
   }
-  bool loop = node->op == PM_OP_repeat;
+  bool loop = pm_is_loop(node);
   return (PmGradUse){.fn = callee,
                      .loop = loop,
                      .axis = loop ? node->attr.axes[0] : PM_NONE,

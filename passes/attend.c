@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "passes/partial_cut.h"
+#include "passes/exec_choose.h"
 
 #define LIBRARY "std"  // the path that places in the standard library have
 

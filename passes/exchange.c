@@ -1,6 +1,6 @@
 #include "passes/exchange.h"
 
-#include "passes/partial_cut.h"
+#include "passes/exec_choose.h"
 #include "passes/rewrite.h"
 
 typedef struct Form {
@@ -15,7 +15,7 @@ bool *pm_slot_axes(PmArena *arena, const PmModule *m) {
   bool *slots = PM_NEW_N(arena, bool, m->n_axes + 1);
   for (int32_t i = 0; i < m->n_fns; i++)
     for (int32_t k = 0; k < m->fns[i].n_nodes; k++)
-      if (m->fns[i].nodes[k].op == PM_OP_slot_of) slots[m->fns[i].nodes[k].attr.to[0]] = true;
+      if (pm_op_flags(m->fns[i].nodes[k].op) & PM_F_SLOTS) slots[m->fns[i].nodes[k].attr.to[0]] = true;
   return slots;
 }
 

@@ -2,7 +2,7 @@
 // gave them; summed factors take what their operands have. A mesh axis wanted by two factors goes to the one along
 // which more elements of operands already lie. One by which the operand is split along an axis that must be whole goes
 // to another axis of it where that saves bytes: the operand is dealt out anew and the result gathered.
-#include "passes/partial_cut.h"
+#include "passes/exec_choose.h"
 
 static double elements(const PmModule *m, const PmType *t) {
   double n = 1;
@@ -165,12 +165,13 @@ PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const Pm
   return e;
 }
 
-bool pm_is_zero(const PmFn *f, PmValueId v) {
-  while (f->values[v].def != PM_NONE) {
-    const PmNode *n = &f->nodes[f->values[v].def];
-    if (n->op == PM_OP_const) return n->attr.number == 0;
-    if (n->op != PM_OP_broadcast && n->op != PM_OP_cast) return false;
-    v = n->in[0];
+PmExec *const *pm_exec_table(PmArena *arena, const PmModule *m, const PmTree *tree) {
+  PmExec **execs = PM_NEW_N(arena, PmExec *, tree->n_fns + 1);
+  for (int32_t t = 0; t < tree->n_fns; t++) {
+    const PmFn *f = pm_fn(m, tree->fns[t].fn);
+    execs[t] = PM_NEW_N(arena, PmExec, f->n_nodes + 1);
+    for (int32_t i = 0; i < f->n_nodes; i++)
+      if (!pm_is_call(&f->nodes[i])) execs[t][i] = pm_exec_choose(arena, m, f, &f->nodes[i]);
   }
-  return false;
+  return execs;
 }

@@ -43,11 +43,10 @@ static void each_node(Pad *p, void (*fn)(Pad *p, const PmNode *n)) {
   }
 }
 
+// An axis that takes the place of another is padded with it; of several, the major one.
 static void join_node(Pad *p, const PmNode *n) {
-  if (n->op == PM_OP_rename)
-    for (int32_t i = 0; i < n->attr.n_axes; i++) join(p, n->attr.axes[i], n->attr.to[i]);
-  // The elements of a slot axis are those of its experts, one after the other.
-  if (n->op == PM_OP_split || n->op == PM_OP_merge || n->op == PM_OP_slot_of) join(p, n->attr.axes[0], n->attr.to[0]);
+  if (!(pm_op_flags(n->op) & (PM_F_VIEW | PM_F_SLOTS))) return;
+  for (int32_t i = 0; i < n->attr.n_axes && i < n->attr.n_to; i++) join(p, n->attr.axes[i], n->attr.to[i]);
 }
 
 static void mark_rules(Pad *p) {
@@ -210,8 +209,8 @@ static PmValueId mask(Rebuild *r, PmValueId v, int32_t dim, double neutral) {
 // anything.
 static double neutral_of(const PmNode *n, int32_t k) {
   uint32_t flags = pm_op_flags(n->op);
-  if (n->op == PM_OP_topk) return -INFINITY;
-  if (n->op == PM_OP_slot_of) return -1;  // points nowhere
+  if (flags & PM_F_LARGEST) return -INFINITY;
+  if (flags & PM_F_SLOTS) return -1;  // points nowhere
   if (flags & PM_F_REDUCE) return n->attr.kind == PM_MAX ? -INFINITY : 0;
   if (flags & PM_F_BILINEAR) return 0;
   return (flags & PM_F_LINEAR1) && k == 1 ? 0 : NAN;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "passes/pad.h"
+#include "passes/rewrite.h"
 #include "passes/shard_rules.h"
 
 typedef struct Find {
@@ -35,24 +36,10 @@ static void learn(Find *f, int32_t slot, int32_t dim, PmPadValue v) {
   *to = now;
 }
 
-// The number that a value is everywhere: a constant, through broadcasts and casts.
-static bool is_splat(const PmFn *fn, PmValueId v, double *out) {
-  while (fn->values[v].def != PM_NONE) {
-    const PmNode *n = &fn->nodes[fn->values[v].def];
-    if (n->op == PM_OP_const) {
-      *out = n->attr.number;
-      return true;
-    }
-    if (n->op != PM_OP_broadcast && n->op != PM_OP_cast) return false;
-    v = n->in[0];
-  }
-  return false;
-}
-
 // Operand i of a map, in the padding of `axis`.
 static PmPadValue operand_at(const Find *f, const PmTreeFn *t, const PmFn *fn, PmValueId v, PmAxisId axis) {
   double number;
-  if (is_splat(fn, v, &number)) return known(number);
+  if (pm_is_splat(fn, v, &number)) return known(number);
   int32_t d = pm_type_find(&fn->values[v].type, axis);
   return d < 0 ? any : f->at[pm_slot(t, v)][d];
 }
@@ -80,10 +67,11 @@ static PmPadValue map_value(const Find *f, const PmTreeFn *t, const PmFn *fn, co
     double value = pm_scalar_eval(n->attr.fn, in[0].value, in[1].value, in[2].value);
     return isnan(value) ? any : known(value);
   }
-  if (n->attr.fn == PM_S_mul) return product(fn, n, in, axis);
-  bool divides = n->attr.fn == PM_S_div && pm_type_find(&fn->values[n->in[1]].type, axis) < 0;
+  PmLinear linear = pm_scalar_linear(n->attr.fn);
+  if (linear == PM_LIN_EITHER) return product(fn, n, in, axis);
+  bool divides = linear == PM_LIN_FIRST && pm_type_find(&fn->values[n->in[1]].type, axis) < 0;
   if (divides && pm_pad_is(&in[0], 0)) return in[0];
-  return n->attr.fn == PM_S_where ? both(in[1], in[2]) : any;
+  return linear == PM_LIN_BRANCH ? both(in[1], in[2]) : any;
 }
 
 // `axis` passes this node as `fac`; what the result holds in its padding follows from the operands that have the axis.
@@ -97,16 +85,15 @@ static PmPadValue passed(const Find *f, const PmTreeFn *t, const PmFn *fn, const
   }
   uint32_t flags = pm_op_flags(n->op);
   double number;
-  if (n->op == PM_OP_const || n->op == PM_OP_broadcast)
-    if (is_splat(fn, n->out, &number)) return known(number);
-  if (!some) return n->op == PM_OP_scatter_add ? known(0) : any;  // no index points into the padding of a table
+  if (pm_is_splat(fn, n->out, &number)) return known(number);
+  if (!some) return flags & PM_F_LINEAR1 ? known(0) : any;  // no index points into the padding of a table
   if (flags & (PM_F_LINEAR | PM_F_VIEW)) return v;
   bool sums = (flags & PM_F_BILINEAR) || ((flags & PM_F_REDUCE) && n->attr.kind == PM_SUM);
   if (flags & PM_F_REDUCE && !sums) return v;  // the largest of equal numbers
   if (v.kind == PM_PAD_OPEN) return v;
-  // Sums of zeros, and rows of a table whose own padding is zero.
-  bool table = n->op == PM_OP_index && fac->in_dim[1] < 0;
-  return (sums || table || (n->op == PM_OP_scatter_add && fac->in_dim[0] < 0)) && pm_pad_is(&v, 0) ? v : any;
+  // Sums of zeros, and rows, looked up or scattered, whose own padding is zero.
+  bool rows = ((flags & PM_F_LINEAR0) && fac->in_dim[1] < 0) || ((flags & PM_F_LINEAR1) && fac->in_dim[0] < 0);
+  return (sums || rows) && pm_pad_is(&v, 0) ? v : any;
 }
 
 static void visit_node(Find *f, const PmTreeFn *t, const PmFn *fn, const PmNode *n) {

@@ -11,12 +11,13 @@
 #include <string.h>
 
 #include "passes/net_cut.h"
+#include "passes/rewrite.h"
 
 typedef struct Cut {
   PmArena *arena;
   const PmModule *m;
   const PmTree *tree;
-  PmExec **execs;  // per tree function and node; NULL row entries for calls
+  PmExec *const *execs;
   int32_t mesh;
   bool *may;        // per slot: can be partial over `mesh`
   bool *source;     // per slot
@@ -108,7 +109,7 @@ static bool block_carries(Cut *c) {
     const PmFn *f = pm_fn(c->m, tf->fn);
     if (tf->parent == PM_NONE) continue;
     const PmNode *n = &pm_fn(c->m, c->tree->fns[tf->parent].fn)->nodes[tf->node];
-    for (int32_t i = 0; n->op == PM_OP_repeat && i < n->attr.n_carry; i++) {
+    for (int32_t i = 0; pm_is_loop(n) && i < n->attr.n_carry; i++) {
       int32_t p = pm_slot(tf, i);
       if (!c->may[p] || c->may[pm_slot(tf, f->results[i])]) continue;
       c->blocked[p] = true;
@@ -249,16 +250,9 @@ static void cut_mesh(Cut *c, PmPartials *out) {
     if (c->may[s] && side[value_vertex(c, s)]) out->mask[s] |= UINT32_C(1) << c->mesh;
 }
 
-PmPartials pm_partial_cut(PmArena *arena, const PmModule *m, const PmTree *tree) {
+PmPartials pm_partial_cut(PmArena *arena, const PmModule *m, const PmTree *tree, PmExec *const *execs) {
   PmPartials out = {.mask = PM_NEW_N(arena, uint32_t, tree->n_slots + 1)};
-  Cut c = {.arena = arena, .m = m, .tree = tree};
-  c.execs = PM_NEW_N(arena, PmExec *, tree->n_fns + 1);
-  for (int32_t t = 0; t < tree->n_fns; t++) {
-    const PmFn *f = pm_fn(m, tree->fns[t].fn);
-    c.execs[t] = PM_NEW_N(arena, PmExec, f->n_nodes + 1);
-    for (int32_t i = 0; i < f->n_nodes; i++)
-      if (!pm_is_call(&f->nodes[i])) c.execs[t][i] = pm_exec_choose(arena, m, f, &f->nodes[i]);
-  }
+  Cut c = {.arena = arena, .m = m, .tree = tree, .execs = execs};
   c.may = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.source = PM_NEW_N(arena, bool, tree->n_slots + 1);
   c.blocked = PM_NEW_N(arena, bool, tree->n_slots + 1);

@@ -4,8 +4,7 @@
 // 1. exec_choose.c settles, per node, which mesh axes split each of its factors.
 // 2. partial_cut.c decides which values stay partial sums and where they are reduced.
 // 3. This file rebuilds every function, callees before the call that uses them: each operand is brought from what it
-// has
-//    to what the node wants (reshard.c), the node is copied with its local type, and its result is kept in whatever
+//    has to what the node wants (reshard.c), the node is copied with its local type, and its result is kept in whatever
 //    placement it came out. A value may so exist in several versions; a version once made is used again.
 // Function results and parameters have the placement that `place` gave them, plus the partial sums that the cut carries
 // across the call, so a callee never depends on how its caller came by an operand.
@@ -13,6 +12,7 @@
 
 #include "base/assert.h"
 #include "ir/build.h"
+#include "passes/exec_choose.h"
 #include "passes/partial_cut.h"
 #include "passes/passes.h"
 #include "passes/regroup.h"
@@ -30,6 +30,7 @@ typedef struct Partition {
   PmArena scratch;
   PmRebuildRoom room;
   PmTree tree;
+  PmExec *const *execs;
   PmPartials partials;
   const PmType **stored;  // per slot of a parameter: the type in which it arrives, where that is not its use
 } Partition;
@@ -177,16 +178,15 @@ static PmAttr group_of(const PmModule *m, const PmNode *n, const PmExec *e, uint
   return a;
 }
 
-static void rebuild_node(Rebuild *r, const PmNode *n) {
+static void rebuild_node(Rebuild *r, const PmNode *n, const PmExec *e) {
   if (cast_stored(r, n)) return;
-  PmExec e = pm_exec_choose(&r->p->scratch, r->p->m, &r->old, n);
-  uint32_t carried = mask_of(r, n->out) & ~e.sums;
+  uint32_t carried = mask_of(r, n->out) & ~e->sums;
   PmValueId *in = PM_NEW_N(&r->p->scratch, PmValueId, n->n_in + 1);
   uint64_t *partial_in = PM_NEW_N(&r->p->scratch, uint64_t, r->p->m->n_mesh + 1);
   for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
     if (carried >> mesh & 1) partial_in[mesh] = carriers(r, n, mesh);
   for (int32_t i = 0; i < n->n_in; i++) {
-    PmType want = operand_type(r, n, &e, i, carried);
+    PmType want = operand_type(r, n, e, i, carried);
     for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
       if (partial_in[mesh] >> i & 1) pm_type_add_partial(&want, mesh, PM_SUM);
     in[i] = version(r, n->in[i], &want);
@@ -194,11 +194,11 @@ static void rebuild_node(Rebuild *r, const PmNode *n) {
   PmType given = r->old.values[n->out].type;
   given.n_partial = 0;
   for (int32_t d = 0; d < given.rank; d++) given.dims[d].split = (PmSplit){0};
-  for (int32_t k = 0; k < e.factors.n; k++)
-    if (e.factors.items[k].out_dim[0] >= 0) given.dims[e.factors.items[k].out_dim[0]].split = e.split[k];
+  for (int32_t k = 0; k < e->factors.n; k++)
+    if (e->factors.items[k].out_dim[0] >= 0) given.dims[e->factors.items[k].out_dim[0]].split = e->split[k];
   for (int32_t mesh = 0; mesh < r->p->m->n_mesh; mesh++)
     if (carried >> mesh & 1) pm_type_cut_mesh(&given, mesh);
-  PmAttr attr = group_of(r->p->m, n, &e, carried);
+  PmAttr attr = group_of(r->p->m, n, e, carried);
   define(r, n->out, pm_b_node(&r->b, n->op, &attr, in, n->n_in, &given));
 }
 
@@ -251,21 +251,21 @@ static void rebuild_call(Rebuild *r, const PmNode *n) {
     if (pm_cross_in(n, i) == PM_CROSS_STACK) want = stacked(want, &r->old.values[n->in[i]].type);
     in[i] = version(r, n->in[i], &want);
   }
-  PmFnId fn = rebuild_fn(p, t, params, results);
-  PmValueId out = n->op == PM_OP_repeat ? pm_b_repeat(&r->b, fn, n->attr.axes[0], n->attr.n_carry, n->attr.n_inv,
-                                                      n->attr.reverse, in, n->n_in)
-                                        : pm_b_call(&r->b, fn, in, n->n_in);
+  PmAttr attr = n->attr;
+  attr.callee = rebuild_fn(p, t, params, results);
+  PmValueId out = pm_b_node(&r->b, n->op, &attr, in, n->n_in, NULL);
   for (int32_t i = 0; i < n->n_out; i++) define(r, n->out + i, out + i);
 }
 
 static void rebuild_body(Rebuild *r, const PmType *result_types) {
+  const PmExec *execs = r->p->execs[r->tf - r->p->tree.fns];
   for (int32_t i = 0; i < r->old.n_nodes; i++) {
     const PmNode *n = &r->old.nodes[i];
     r->b.loc = n->loc;
     if (pm_is_call(n))
       rebuild_call(r, n);
     else
-      rebuild_node(r, n);
+      rebuild_node(r, n, &execs[i]);
   }
   PmValueId *results = PM_NEW_N(&r->p->scratch, PmValueId, r->old.n_results + 1);
   for (int32_t i = 0; i < r->old.n_results; i++) {
@@ -375,7 +375,8 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   find_rings(&p);
   pm_regroup_sums(&p.scratch, m, &p.tree);
   flow_stored(&p);
-  p.partials = pm_partial_cut(&p.scratch, m, &p.tree);
+  p.execs = pm_exec_table(&p.scratch, m, &p.tree);
+  p.partials = pm_partial_cut(&p.scratch, m, &p.tree, p.execs);
   for (int32_t i = 0; i < m->n_fns; i++)
     if (p.tree.of_fn[i] == PM_NONE) m->fns[i].dead = true;  // the model itself: its clones in step and eval are kept
   m->stage = PM_STAGE_LOCAL;

@@ -1,6 +1,6 @@
 #include "passes/place_warn.h"
 
-#include "passes/partial_cut.h"
+#include "passes/exec_choose.h"
 #include "passes/passes.h"
 
 #define LARGE_BYTES (INT64_C(16) << 20)  // on each rank, once gathered

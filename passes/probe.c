@@ -59,7 +59,7 @@ static Extras rebuild(Probe *p, int32_t t);
 
 // The call again, with what its callee now returns besides.
 static void rebuild_call(Probe *p, PmBuilder *b, const PmFn *old, const PmNode *n, PmValueId *map, Extras *out) {
-  bool repeats = n->op == PM_OP_repeat;
+  bool repeats = pm_is_loop(n);
   if (repeats) p->turns[p->n_turns++] = n->attr.axes[0];
   Extras inner = rebuild(p, p->tree.of_fn[n->attr.callee]);
   p->n_turns -= repeats;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/partial_cut.h"
+#include "passes/exec_choose.h"
 #include "passes/rewrite.h"
 
 typedef struct Term {

@@ -99,10 +99,28 @@ PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type) {
   return pm_b_broadcast(b, pm_b_node(b, PM_OP_const, &(PmAttr){.number = v}, NULL, 0, &number), to);
 }
 
+bool pm_is_splat(const PmFn *f, PmValueId v, double *out_number) {
+  while (f->values[v].def != PM_NONE) {
+    const PmNode *n = &f->nodes[f->values[v].def];
+    if (n->op == PM_OP_const) {
+      *out_number = n->attr.number;
+      return true;
+    }
+    if (n->op != PM_OP_broadcast && n->op != PM_OP_cast) return false;
+    v = n->in[0];
+  }
+  return false;
+}
+
+bool pm_is_zero(const PmFn *f, PmValueId v) {
+  double number;
+  return pm_is_splat(f, v, &number) && number == 0;
+}
+
 bool pm_is_cheap(const PmNode *node) {
   uint32_t flags = pm_op_flags(node->op);
   if (flags & (PM_F_CALL | PM_F_COMM)) return false;
-  return node->op == PM_OP_map || (flags & (PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW));
+  return flags & (PM_F_POINTWISE | PM_F_LINEAR | PM_F_EXACT | PM_F_DRAW);
 }
 
 int32_t *pm_fn_uses(PmArena *arena, const PmFn *f) {

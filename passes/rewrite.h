@@ -33,6 +33,9 @@ PmValue *pm_b_value(const PmBuilder *b, PmValueId v);
 void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound);
 // A constant broadcast to `type` (which also gives the dtype and what an index points into).
 PmValueId pm_b_splat(PmBuilder *b, double v, const PmType *type);
+// The number that a value is everywhere: a constant, through broadcasts and casts, which may round it.
+bool pm_is_splat(const PmFn *f, PmValueId v, double *out_number);
+bool pm_is_zero(const PmFn *f, PmValueId v);  // a splat of zero, which is as good as a partial sum
 
 // Pointwise work and views: made again in another place for no memory traffic of its own, and with the same bits.
 bool pm_is_cheap(const PmNode *node);

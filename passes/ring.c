@@ -1,8 +1,7 @@
 #include "passes/ring.h"
 
-#include <math.h>
-
 #include "base/assert.h"
+#include "passes/attend_block.h"
 #include "passes/reshard.h"
 
 #define MAX_STATE 12  // values that go from turn to turn
@@ -22,23 +21,11 @@ typedef struct Ring {
   PmType q, k, v;  // canonical: the sequence split over the ring alone, one head whole
 } Ring;
 
-// Running softmax of a part of the queries: o and l are sums of exp(score - m).
-typedef struct Sums {
-  PmValueId o, m, l;
-} Sums;
-
 // ---- small things --------------------------------------------------------------------------------------------------
-static PmValueId f32(PmBuilder *b, PmValueId x) { return pm_b_cast(b, x, PM_F32); }
-static PmValueId mul(PmBuilder *b, PmValueId x, PmValueId y) { return pm_b_mapb(b, PM_S_mul, (PmValueId[]){x, y}, 2); }
 static PmValueId add(PmBuilder *b, PmValueId x, PmValueId y) { return pm_b_mapb(b, PM_S_add, (PmValueId[]){x, y}, 2); }
-static PmValueId sub(PmBuilder *b, PmValueId x, PmValueId y) { return pm_b_mapb(b, PM_S_sub, (PmValueId[]){x, y}, 2); }
 static PmValueId where(PmBuilder *b, PmValueId cond, PmValueId x, PmValueId y) {
   return pm_b_mapb(b, PM_S_where, (PmValueId[]){cond, x, y}, 3);
 }
-static PmValueId constant_like(PmBuilder *b, PmValueId x, double v) {
-  return pm_b_const(b, (PmDtype)pm_b_type(b, x)->dtype, v);
-}
-
 // What the rank holds of axis `from`, as all of axis `to`; and back, split as `given` says.
 static PmValueId relabel(PmBuilder *b, PmValueId x, PmAxisId from, PmAxisId to, const PmSplit *split) {
   PmType given = *pm_b_type(b, x);
@@ -73,70 +60,6 @@ static PmValueId whole_of(const Ring *r, PmBuilder *b, const PmValueId *parts, P
 static bool same_form(PmBuilder *b, PmValueId x, PmValueId y) {
   PmType tx = *pm_b_type(b, x), ty = *pm_b_type(b, y);
   return pm_type_equal(&tx, &ty);
-}
-
-// ---- the two products ----------------------------------------------------------------------------------------------
-static PmValueId scores(const Ring *r, PmBuilder *b, PmValueId q, PmValueId k) {
-  PmValueId a = pm_b_dot(b, q, k, &r->core->d, 1);
-  double scale = pow((double)pm_axis_size(r->m, r->core->d), -0.5);
-  return f32(b, mul(b, a, constant_like(b, a, scale)));
-}
-
-// `visible`: a bool per query and key, or one for all of the block; PM_NONE: all.
-static Sums attend(const Ring *r, PmBuilder *b, PmValueId q, PmValueId k, PmValueId v, PmAxisId keys,
-                   PmValueId visible) {
-  PmValueId a = scores(r, b, q, k);
-  if (visible != PM_NONE) a = where(b, visible, a, constant_like(b, a, -INFINITY));
-  Sums s = {.m = pm_b_reduce(b, PM_MAX, a, &keys, 1)};
-  PmValueId e = pm_b_map1(b, PM_S_exp, sub(b, a, s.m));
-  s.l = pm_b_reduce(b, PM_SUM, e, &keys, 1);
-  s.o = f32(b, pm_b_dot(b, e, v, &keys, 1));
-  return s;
-}
-
-// Into `s` what another block gives, where `visible` (PM_NONE: always).
-static void merge(PmBuilder *b, Sums *s, const Sums *other, PmValueId visible) {
-  PmValueId top = pm_b_map2(b, PM_S_max, s->m, other->m);
-  if (visible != PM_NONE) top = where(b, visible, top, s->m);
-  PmValueId mine = pm_b_map1(b, PM_S_exp, sub(b, s->m, top));
-  PmValueId theirs = pm_b_map1(b, PM_S_exp, sub(b, other->m, top));
-  if (visible != PM_NONE) theirs = where(b, visible, theirs, constant_like(b, theirs, 0));
-  s->o = add(b, mul(b, s->o, mine), mul(b, other->o, theirs));
-  s->l = add(b, mul(b, s->l, mine), mul(b, other->l, theirs));
-  s->m = top;
-}
-
-// Axes of `x` that `k` has not, but for `keys`: what a gradient of the keys is summed over.
-static int32_t summed_axes(PmBuilder *b, PmValueId x, PmValueId k, PmAxisId d, PmAxisId out[PM_MAX_RANK]) {
-  PmType tx = *pm_b_type(b, x), tk = *pm_b_type(b, k);
-  int32_t n = 0;
-  for (int32_t i = 0; i < tx.rank; i++)
-    if (tx.dims[i].axis != d && pm_type_find(&tk, tx.dims[i].axis) < 0) out[n++] = tx.dims[i].axis;
-  return n;
-}
-
-typedef struct Grads {
-  PmValueId dq, dk, dv;
-} Grads;
-
-// What the backward knows of a part of the queries.
-typedef struct Query {
-  PmValueId q, d_o, lse, delta;
-} Query;
-
-static Grads attend_back(const Ring *r, PmBuilder *b, const Query *x, PmValueId k, PmValueId v, PmAxisId keys,
-                         PmValueId visible) {
-  PmValueId p = pm_b_map1(b, PM_S_exp, sub(b, scores(r, b, x->q, k), x->lse));
-  if (visible != PM_NONE) p = where(b, visible, p, constant_like(b, p, 0));
-  PmValueId dp = f32(b, pm_b_dot(b, x->d_o, v, &r->core->d, 1));
-  double scale = pow((double)pm_axis_size(r->m, r->core->d), -0.5);
-  PmValueId g = mul(b, mul(b, p, sub(b, dp, x->delta)), constant_like(b, p, scale));
-  PmAxisId axes[PM_MAX_RANK];
-  int32_t n = summed_axes(b, x->q, k, r->core->d, axes);
-  Grads out = {.dq = f32(b, pm_b_dot(b, g, k, &keys, 1)), .dk = f32(b, pm_b_dot(b, g, x->q, axes, n))};
-  n = summed_axes(b, x->d_o, v, r->core->d, axes);
-  out.dv = f32(b, pm_b_dot(b, p, x->d_o, axes, n));
-  return out;
 }
 
 // ---- what goes from turn to turn -----------------------------------------------------------------------------------
@@ -179,14 +102,14 @@ static void take_pair(const Ring *r, PmBuilder *b, Reader *x, bool moves, State 
   put(out_raw, out[1]);
 }
 
-static Sums take_sums(Reader *x) {
-  Sums s = {.o = take(x)};
+static PmBlockSums take_sums(Reader *x) {
+  PmBlockSums s = {.o = take(x)};
   s.m = take(x);
   s.l = take(x);
   return s;
 }
 
-static void put_sums(State *s, const Sums *x) {
+static void put_sums(State *s, const PmBlockSums *x) {
   put(s, x->o);
   put(s, x->m);
   put(s, x->l);
@@ -314,11 +237,11 @@ static State run_turns(const Ring *r, PmBuilder *b, const State *carried, const 
 static void forward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *fixed, PmValueId visible, State *out) {
   PmValueId kv[2], q = take(fixed);
   take_pair(r, b, carried, true, out, kv);
-  Sums s[MAX_PARTS];
+  PmBlockSums s[MAX_PARTS];
   for (int32_t i = 0; i < r->n_parts; i++) s[i] = take_sums(carried);
   if (r->n_parts == 1) {
-    Sums other = attend(r, b, q, kv[0], kv[1], r->block_k, PM_NONE);
-    merge(b, &s[0], &other, visible);
+    PmBlockSums other = pm_block_attend(b, r->core->d, q, kv[0], kv[1], r->block_k, PM_NONE);
+    pm_block_merge(b, &s[0], &other, visible);
   } else {
     PmValueId qs[2], ks[2], vs[2];
     for (int32_t i = 0; i < 2; i++) {
@@ -326,12 +249,13 @@ static void forward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *f
       ks[i] = part_of(r, b, kv[0], r->block_k, r->chunk_k, i);
       vs[i] = part_of(r, b, kv[1], r->block_k, r->chunk_k, i);
     }
-    Sums always = attend(r, b, qs[1], ks[0], vs[0], r->chunk_k, PM_NONE);
-    Sums either = attend(r, b, where(b, visible, qs[0], qs[1]), where(b, visible, ks[0], ks[1]),
-                         where(b, visible, vs[0], vs[1]), r->chunk_k, PM_NONE);
-    merge(b, &s[1], &always, PM_NONE);
-    merge(b, &s[0], &either, visible);
-    merge(b, &s[1], &either, pm_b_map1(b, PM_S_not, visible));
+    PmBlockSums always = pm_block_attend(b, r->core->d, qs[1], ks[0], vs[0], r->chunk_k, PM_NONE);
+    PmBlockSums either =
+        pm_block_attend(b, r->core->d, where(b, visible, qs[0], qs[1]), where(b, visible, ks[0], ks[1]),
+                        where(b, visible, vs[0], vs[1]), r->chunk_k, PM_NONE);
+    pm_block_merge(b, &s[1], &always, PM_NONE);
+    pm_block_merge(b, &s[0], &either, visible);
+    pm_block_merge(b, &s[1], &either, pm_b_map1(b, PM_S_not, visible));
   }
   for (int32_t i = 0; i < r->n_parts; i++) put_sums(out, &s[i]);
 }
@@ -339,14 +263,14 @@ static void forward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *f
 static void build_forward(const Ring *r, PmBuilder *b, const PmType *results) {
   PmValueId q = block_of(r, b, 0, r->q, r->block_q);
   PmValueId k = block_of(r, b, 1, r->k, r->block_k), v = block_of(r, b, 2, r->v, r->block_k);
-  Sums own = attend(r, b, q, k, v, r->block_k, triangle(r, b));
+  PmBlockSums own = pm_block_attend(b, r->core->d, q, k, v, r->block_k, triangle(r, b));
   State carried = {.n = 0}, fixed = {.n = 0};
   put_pair(r, b, &carried, k, v);
   int32_t n_pair = carried.n;
   for (int32_t i = 0; i < r->n_parts; i++) {
-    Sums part = {.o = part_of(r, b, own.o, r->block_q, r->chunk_q, i),
-                 .m = part_of(r, b, own.m, r->block_q, r->chunk_q, i),
-                 .l = part_of(r, b, own.l, r->block_q, r->chunk_q, i)};
+    PmBlockSums part = {.o = part_of(r, b, own.o, r->block_q, r->chunk_q, i),
+                        .m = part_of(r, b, own.m, r->block_q, r->chunk_q, i),
+                        .l = part_of(r, b, own.l, r->block_q, r->chunk_q, i)};
     put_sums(&carried, &part);
   }
   put(&fixed, q);
@@ -354,7 +278,7 @@ static void build_forward(const Ring *r, PmBuilder *b, const PmType *results) {
   Reader x = {&after, n_pair};
   PmValueId o[MAX_PARTS], lse[MAX_PARTS], out[2];
   for (int32_t i = 0; i < r->n_parts; i++) {
-    Sums s = take_sums(&x);
+    PmBlockSums s = take_sums(&x);
     o[i] = pm_b_mapb(b, PM_S_div, (PmValueId[]){s.o, s.l}, 2);
     lse[i] = add(b, s.m, pm_b_map1(b, PM_S_log, s.l));
   }
@@ -365,31 +289,32 @@ static void build_forward(const Ring *r, PmBuilder *b, const PmType *results) {
 }
 
 // ---- backward ------------------------------------------------------------------------------------------------------
-static Query take_query(Reader *x) {
-  Query q = {.q = take(x)};
+static PmBlockQuery take_query(Reader *x) {
+  PmBlockQuery q = {.q = take(x)};
   q.d_o = take(x);
   q.lse = take(x);
   q.delta = take(x);
   return q;
 }
 
-static Query query_part(const Ring *r, PmBuilder *b, const Query *x, int32_t part) {
-  return (Query){.q = part_of(r, b, x->q, r->block_q, r->chunk_q, part),
-                 .d_o = part_of(r, b, x->d_o, r->block_q, r->chunk_q, part),
-                 .lse = part_of(r, b, x->lse, r->block_q, r->chunk_q, part),
-                 .delta = part_of(r, b, x->delta, r->block_q, r->chunk_q, part)};
+static PmBlockQuery query_part(const Ring *r, PmBuilder *b, const PmBlockQuery *x, int32_t part) {
+  return (PmBlockQuery){.q = part_of(r, b, x->q, r->block_q, r->chunk_q, part),
+                        .d_o = part_of(r, b, x->d_o, r->block_q, r->chunk_q, part),
+                        .lse = part_of(r, b, x->lse, r->block_q, r->chunk_q, part),
+                        .delta = part_of(r, b, x->delta, r->block_q, r->chunk_q, part)};
 }
 
-static Query query_where(PmBuilder *b, PmValueId cond, const Query *x, const Query *y) {
-  return (Query){.q = where(b, cond, x->q, y->q),
-                 .d_o = where(b, cond, x->d_o, y->d_o),
-                 .lse = where(b, cond, x->lse, y->lse),
-                 .delta = where(b, cond, x->delta, y->delta)};
+static PmBlockQuery query_where(PmBuilder *b, PmValueId cond, const PmBlockQuery *x, const PmBlockQuery *y) {
+  return (PmBlockQuery){.q = where(b, cond, x->q, y->q),
+                        .d_o = where(b, cond, x->d_o, y->d_o),
+                        .lse = where(b, cond, x->lse, y->lse),
+                        .delta = where(b, cond, x->delta, y->delta)};
 }
 
 // Adds to the earlier part where `early`, else to the later one. A product passes partial sums, a choice would not.
 static void add_to_either(PmBuilder *b, PmValueId parts[2], PmValueId x, PmValueId early) {
-  PmValueId one = constant_like(b, x, 1), zero = constant_like(b, x, 0);
+  PmDtype dtype = (PmDtype)pm_b_type(b, x)->dtype;
+  PmValueId one = pm_b_const(b, dtype, 1), zero = pm_b_const(b, dtype, 0);
   PmType whole = *pm_b_type(b, x);
   whole.n_partial = 0;
   for (int32_t i = 0; i < 2; i++) {
@@ -398,9 +323,9 @@ static void add_to_either(PmBuilder *b, PmValueId parts[2], PmValueId x, PmValue
   }
 }
 
-static void zigzag_back(const Ring *r, PmBuilder *b, const Query *query, const PmValueId kv[2], PmValueId visible,
-                        PmValueId dq[2], PmValueId dkv[2]) {
-  Query qs[2];
+static void zigzag_back(const Ring *r, PmBuilder *b, const PmBlockQuery *query, const PmValueId kv[2],
+                        PmValueId visible, PmValueId dq[2], PmValueId dkv[2]) {
+  PmBlockQuery qs[2];
   PmValueId ks[2], vs[2], dks[2], dvs[2];
   for (int32_t i = 0; i < 2; i++) {
     qs[i] = query_part(r, b, query, i);
@@ -409,10 +334,10 @@ static void zigzag_back(const Ring *r, PmBuilder *b, const Query *query, const P
     dks[i] = part_of(r, b, dkv[0], r->block_k, r->chunk_k, i);
     dvs[i] = part_of(r, b, dkv[1], r->block_k, r->chunk_k, i);
   }
-  Grads always = attend_back(r, b, &qs[1], ks[0], vs[0], r->chunk_k, PM_NONE);
-  Query chosen = query_where(b, visible, &qs[0], &qs[1]);
-  Grads either =
-      attend_back(r, b, &chosen, where(b, visible, ks[0], ks[1]), where(b, visible, vs[0], vs[1]), r->chunk_k, PM_NONE);
+  PmBlockGrads always = pm_block_attend_back(b, r->core->d, &qs[1], ks[0], vs[0], r->chunk_k, PM_NONE);
+  PmBlockQuery chosen = query_where(b, visible, &qs[0], &qs[1]);
+  PmBlockGrads either = pm_block_attend_back(b, r->core->d, &chosen, where(b, visible, ks[0], ks[1]),
+                                             where(b, visible, vs[0], vs[1]), r->chunk_k, PM_NONE);
   dq[1] = add(b, dq[1], always.dq);
   dks[0] = add(b, dks[0], always.dk);
   dvs[0] = add(b, dvs[0], always.dv);
@@ -430,9 +355,9 @@ static void backward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *
   take_pair(r, b, carried, true, out, kv);
   take_pair(r, b, carried, true, &moved, dkv);
   for (int32_t i = 0; i < r->n_parts; i++) dq[i] = take(carried);
-  Query query = take_query(fixed);
+  PmBlockQuery query = take_query(fixed);
   if (r->n_parts == 1) {
-    Grads g = attend_back(r, b, &query, kv[0], kv[1], r->block_k, visible);
+    PmBlockGrads g = pm_block_attend_back(b, r->core->d, &query, kv[0], kv[1], r->block_k, visible);
     dq[0] = add(b, dq[0], g.dq);
     dkv[0] = add(b, dkv[0], g.dk);
     dkv[1] = add(b, dkv[1], g.dv);
@@ -446,12 +371,12 @@ static void backward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *
 static void build_backward(const Ring *r, PmBuilder *b, const PmType *results) {
   PmType stats = canonical(r, r->old->values[4].type, &r->q);
   PmValueId k = block_of(r, b, 1, r->k, r->block_k), v = block_of(r, b, 2, r->v, r->block_k);
-  Query query = {.q = block_of(r, b, 0, r->q, r->block_q),
-                 .d_o = block_of(r, b, 5, canonical(r, r->old->values[5].type, &r->q), r->block_q),
-                 .lse = block_of(r, b, 4, stats, r->block_q)};
+  PmBlockQuery query = {.q = block_of(r, b, 0, r->q, r->block_q),
+                        .d_o = block_of(r, b, 5, canonical(r, r->old->values[5].type, &r->q), r->block_q),
+                        .lse = block_of(r, b, 4, stats, r->block_q)};
   PmValueId o = block_of(r, b, 3, canonical(r, r->old->values[3].type, &r->q), r->block_q);
-  query.delta = pm_b_reduce(b, PM_SUM, mul(b, f32(b, query.d_o), f32(b, o)), &r->core->d, 1);
-  Grads own = attend_back(r, b, &query, k, v, r->block_k, triangle(r, b));
+  query.delta = pm_block_delta(b, r->core->d, query.d_o, o);
+  PmBlockGrads own = pm_block_attend_back(b, r->core->d, &query, k, v, r->block_k, triangle(r, b));
   State carried = {.n = 0}, fixed = {.n = 0};
   put_pair(r, b, &carried, k, v);
   int32_t n_kv = carried.n;

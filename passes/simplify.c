@@ -109,7 +109,7 @@ static PmValueId simplify_node(PmSimp *s, const PmNode *node, PmValueId *in) {
 // Result k of the callee is one of its parameters, or the same value as an earlier result: the caller has it already.
 static void forward_results(PmSimp *s, const PmNode *node, const PmValueId *in) {
   const PmFn *callee = pm_fn(s->m, node->attr.callee);
-  bool loop = node->op == PM_OP_repeat;
+  bool loop = pm_is_loop(node);
   int32_t n_fixed = loop ? node->attr.n_carry : 0;
   for (int32_t k = n_fixed; k < node->n_out; k++) {
     PmValueId to = PM_NONE;

@@ -40,9 +40,11 @@ static void call_part(Halve *s, PmBuilder *b, const PmFn *old, const PmNode *n, 
   }
   for (int32_t k = 0; weight && k < inner->n_handed; k++) in[n_in++] = map[handed + k];
   b->loc = n->loc;
-  const PmFnId fn = weight ? inner->weight : inner->input;
-  PmValueId out = n->op == PM_OP_repeat ? pm_b_repeat(b, fn, n->attr.axes[0], n_carry, n_inv, n->attr.reverse, in, n_in)
-                                        : pm_b_call(b, fn, in, n_in);
+  PmAttr attr = n->attr;
+  attr.callee = weight ? inner->weight : inner->input;
+  attr.n_carry = n_carry;
+  attr.n_inv = n_inv;
+  PmValueId out = pm_b_node(b, n->op, &attr, in, n_in, NULL);
   for (int32_t k = 0; k < n->n_out; k++) {
     if (inner->is_input[k] == weight) continue;
     const PmValue *v = &old->values[n->out + k];

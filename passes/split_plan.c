@@ -243,7 +243,7 @@ PmStatus *pm_split_plan(PmModule *m, PmArena *arena, const PmNode *call, const b
   Planner s = {.m = m, .arena = arena, .p = PM_NEW(arena, PmHalves), .f = *pm_fn(m, call->attr.callee)};
   PmHalves *p = s.p;
   p->fn = call->attr.callee;
-  p->loop = call->op == PM_OP_repeat;
+  p->loop = pm_is_loop(call);
   p->axis = p->loop ? call->attr.axes[0] : PM_NONE;
   p->n_carry = call->attr.n_carry;
   p->input = p->weight = PM_NONE;

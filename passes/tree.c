@@ -62,7 +62,7 @@ static void visit(PmArena *arena, const PmModule *m, PmTree *tree, int32_t *cap,
   for (int32_t i = 0; i < pm_fn(m, fn)->n_nodes; i++) {
     const PmNode *n = &pm_fn(m, fn)->nodes[i];
     if (!pm_is_call(n)) continue;
-    int64_t inner = n->op == PM_OP_repeat ? turns * pm_axis_size(m, n->attr.axes[0]) : turns;
+    int64_t inner = pm_is_loop(n) ? turns * pm_axis_size(m, n->attr.axes[0]) : turns;
     visit(arena, m, tree, cap, n->attr.callee, self, i, inner);
   }
 }
@@ -80,12 +80,12 @@ PmTree pm_tree_build(PmArena *arena, const PmModule *m) {
 const PmTreeFn *pm_tree_callee(const PmTree *tree, const PmNode *n) { return &tree->fns[tree->of_fn[n->attr.callee]]; }
 
 PmCross pm_cross_in(const PmNode *n, int32_t i) {
-  if (n->op != PM_OP_repeat) return PM_CROSS_PLAIN;
+  if (!pm_is_loop(n)) return PM_CROSS_PLAIN;
   if (i < n->attr.n_carry) return PM_CROSS_CARRY;
   return i < n->attr.n_carry + n->attr.n_inv ? PM_CROSS_PLAIN : PM_CROSS_STACK;
 }
 
 PmCross pm_cross_out(const PmNode *n, int32_t i) {
-  if (n->op != PM_OP_repeat) return PM_CROSS_PLAIN;
+  if (!pm_is_loop(n)) return PM_CROSS_PLAIN;
   return i < n->attr.n_carry ? PM_CROSS_CARRY : PM_CROSS_STACK;
 }

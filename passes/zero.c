@@ -120,8 +120,8 @@ static void impose(const Zero *z, int32_t slot, const PmType *t, const PmPlaced 
 }
 
 // From stage 2 on a gradient that a repeat produces turn by turn is scattered in each turn: its producer's stack is
-// placed as it is stored. The sums of micro-batches are kept so too, and all that is added to them: `v` is then a sum in
-// the body of that repeat, whose operands are followed to the calls that make them.
+// placed as it is stored. The sums of micro-batches are kept so too, and all that is added to them: `v` is then a sum
+// in the body of that repeat, whose operands are followed to the calls that make them.
 static void impose_in_turns(const Zero *z, const PmTreeFn *tf, PmValueId v, const PmPlaced *p, const PmType *like) {
   const PmFn *f = pm_fn(z->m, tf->fn);
   int32_t def = f->values[v].def;
@@ -135,7 +135,7 @@ static void impose_in_turns(const Zero *z, const PmTreeFn *tf, PmValueId v, cons
   const PmTreeFn *callee = pm_tree_callee(z->tree, n);
   const PmFn *g = pm_fn(z->m, callee->fn);
   PmValueId result = g->results[v - n->out];
-  if (n->op == PM_OP_repeat && n->attr.axes[0] == z->m->micro) {
+  if (pm_is_loop(n) && n->attr.axes[0] == z->m->micro) {
     impose(z, pm_slot(callee, v - n->out), &g->values[v - n->out].type, p, like);
     impose(z, pm_slot(callee, result), &g->values[result].type, p, like);
     impose_in_turns(z, callee, result, p, like);
@@ -204,7 +204,7 @@ static void find_repeats(Zero *z) {
   for (int32_t t = 0; t < z->tree->n_fns; t++) {
     const PmFn *f = pm_fn(z->m, z->tree->fns[t].fn);
     for (int32_t i = 0; i < f->n_nodes; i++)
-      if (f->nodes[i].op == PM_OP_repeat) z->repeats[f->nodes[i].attr.axes[0]] = true;
+      if (pm_is_loop(&f->nodes[i])) z->repeats[f->nodes[i].attr.axes[0]] = true;
   }
 }
 

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/names.h"
-#include "base/philox.h"
 #include "runtime/npy.h"
 #include "runtime/slices.h"
 
@@ -18,7 +16,6 @@
 #define LLMC_VERSION 1
 #define LLMC_HEADER 1024
 #define BLOCK 4096  // bytes read at a time
-#define ROUNDS 6
 
 typedef struct File {
   const char *path;
@@ -49,29 +46,6 @@ struct PmData {
   Feed *feeds;  // at least one once it is open
   int32_t n_feeds;
 };
-
-// ---- order ---------------------------------------------------------------------------------------------------------
-int64_t pm_data_permute(int64_t n, uint64_t seed, int64_t epoch, int64_t i) {
-  // A Feistel network on the smallest even number of bits that holds n, walked until it lands inside [0, n).
-  int half = 1;
-  while (half < 31 && (INT64_C(1) << (2 * half)) < n) half++;
-  uint32_t mask = (uint32_t)((UINT64_C(1) << half) - 1);
-  const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-  uint64_t at = (uint64_t)i;
-  do {
-    uint32_t left = (uint32_t)(at >> half), right = (uint32_t)at & mask;
-    for (uint32_t round = 0; round < ROUNDS; round++) {
-      const uint32_t counter[4] = {right, round, (uint32_t)epoch, (uint32_t)((uint64_t)epoch >> 32)};
-      uint32_t words[4];
-      pm_philox4x32(counter, key, words);
-      uint32_t mixed = left ^ (words[0] & mask);
-      left = right;
-      right = mixed;
-    }
-    at = (uint64_t)left << half | right;
-  } while (at >= (uint64_t)n);
-  return (int64_t)at;
-}
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 // Reads exactly n bytes; false at the end of the file or on an error.
@@ -106,18 +80,6 @@ static PmStatus *measure_llmc(File *f, int64_t bytes) {
   return NULL;
 }
 
-// The dims of an input as a step counts its rows: those of micro-batches and their numbers are one.
-static int32_t row_dims(const PmProgVar *v, PmVarDim *out) {
-  int32_t n = 0;
-  for (int32_t i = 0; i < v->rank; i++) {
-    bool turns = i + 1 < v->rank && v->dims[i].axis && strcmp(v->dims[i].axis, PM_TURN_AXIS) == 0;
-    out[n] = v->dims[turns ? i + 1 : i];
-    if (turns) out[n].size *= v->dims[i++].size;
-    n++;
-  }
-  return n;
-}
-
 // Checks the array against the input that it feeds: rows of the input's axes behind the first.
 static PmStatus *measure_npy(const PmData *d, const Feed *feed, File *f, int64_t bytes) {
   const PmProgVar *v = &d->p->vars[feed->var];
@@ -131,7 +93,7 @@ static PmStatus *measure_npy(const PmData *d, const Feed *feed, File *f, int64_t
                                           : "truth values, which no array feeds");
   }
   PmVarDim dims[PM_PROGRAM_MAX_RANK];
-  int32_t rank = row_dims(v, dims);
+  int32_t rank = pm_row_dims(v, dims);
   bool same = f->npy.rank == rank;
   for (int32_t i = 1; same && i < rank; i++) same = f->npy.dims[i] == dims[i].size;
   if (same) {
@@ -190,7 +152,7 @@ static PmStatus *add_tokens(PmData *d, int32_t var, int32_t shift) {
   if (var < 0) return NULL;
   const PmProgVar *v = &d->p->vars[var];
   PmVarDim dims[PM_PROGRAM_MAX_RANK];
-  int32_t rank = row_dims(v, dims);
+  int32_t rank = pm_row_dims(v, dims);
   if (v->dtype != PM_K_I32 || rank < 1 || rank > 2) {
     return PM_STATUS(PM_ERR_INPUT, "data feed `%s`, which is no [batch, seq] input of indices", v->path);
   }
@@ -230,7 +192,7 @@ static PmStatus *open_npy(PmData *d) {
     if (v->rank == 0) return PM_STATUS(PM_ERR_INPUT, "data feed `%s`, which has no rows", v->path);
     Feed *feed = &d->feeds[d->n_feeds++];
     PmVarDim dims[PM_PROGRAM_MAX_RANK];
-    int32_t rank = row_dims(v, dims);
+    int32_t rank = pm_row_dims(v, dims);
     *feed = (Feed){.var = from->feeds[k].var, .first = d->n_files, .batch = dims[0].size};
     feed->row = pm_dims_elements(dims + 1, rank - 1);
     for (int32_t i = 0; i < from->feeds[k].n_files; i++) {

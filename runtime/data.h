@@ -27,7 +27,7 @@ bool pm_data_feeds(const PmData *data, int32_t var);
 PM_MUST_CHECK PmStatus *pm_data_fill(const PmData *data, int32_t var, int64_t rank, int64_t step, void *dst);
 int64_t pm_data_windows(const PmData *data);
 int64_t pm_data_tokens(const PmData *data);  // npy: rows of all files
-// The permutation of [0, n) of one epoch.
+// data_order.c: where a permutation of [0, n), n > 0, takes i in one epoch. A pure function of its arguments.
 int64_t pm_data_permute(int64_t n, uint64_t seed, int64_t epoch, int64_t i);
 
 #endif

@@ -6,6 +6,7 @@
 #include "runtime/device.h"
 #include "runtime/session.h"
 
+// Owns nothing: program, device and communicator belong to the session. One thread uses it at a time.
 typedef struct PmExecutor {
   const PmProgram *p;
   PmDevice *device;

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/half.h"
-#include "base/philox.h"
 #include "runtime/comm/groups.h"
 #include "runtime/comm/remote.h"
+#include "runtime/element.h"
 #include "runtime/executor.h"
+#include "runtime/initial.h"
 #include "runtime/slices.h"
 
 typedef struct Exchange {  // what all ranks have of a value, by rank, when they are in several processes
@@ -209,67 +209,11 @@ PmStatus *pm_session_run(PmSession *s, int32_t entry) {
   return on_ranks(s, run_entry, &entry);
 }
 
-// ---- initial values ------------------------------------------------------------------------------------------------
-typedef double DrawFn(uint64_t key, uint64_t index);
-static double draw_nothing(uint64_t key, uint64_t index) { return (void)key, (void)index, 0.0; }
-static double draw_one(uint64_t key, uint64_t index) { return (void)key, (void)index, 1.0; }
-static double draw_normal(uint64_t key, uint64_t index) { return (double)pm_random_normal(key, 0, index); }
-static double draw_uniform(uint64_t key, uint64_t index) { return 2.0 * pm_random_uniform(key, 0, index) - 1.0; }
-
-static DrawFn *const draw_fns[PM_VAR_INIT_COUNT] = {
-    [PM_VAR_INIT_NONE] = draw_nothing,
-    [PM_VAR_INIT_CONST] = draw_one,
-    [PM_VAR_INIT_NORMAL] = draw_normal,
-    [PM_VAR_INIT_UNIFORM] = draw_uniform,
-};
-
-static void store(PmKDtype dtype, char *at, int64_t i, double v) {
-  if (dtype == PM_K_F32) ((float *)at)[i] = (float)v;
-  if (dtype == PM_K_F64) ((double *)at)[i] = v;
-  if (dtype == PM_K_BF16) ((uint16_t *)at)[i] = pm_bf16_from(v);
-  if (dtype == PM_K_F16) ((uint16_t *)at)[i] = pm_f16_from(v);
-  if (dtype == PM_K_I32) ((int32_t *)at)[i] = (int32_t)v;
-  if (dtype == PM_K_BOOL) at[i] = v != 0;
-}
-
-static double rounded(PmKDtype dtype, double v) {
-  if (dtype == PM_K_BF16) return (double)pm_bf16_round(v);
-  if (dtype == PM_K_F16) return (double)pm_f16_round(v);
-  return dtype == PM_K_F32 ? (double)(float)v : v;
-}
-
-typedef struct InitRun {
-  const PmProgVar *v;
-  const PmProgVar *master;  // or NULL
-  DrawFn *draw;
-  uint64_t key;
-  char *at;
-} InitRun;
-
-static PmStatus *init_run(void *context, int64_t local, int64_t global, int64_t n) {
-  const InitRun *r = context;
-  for (int64_t i = 0; i < n; i++) {
-    double x = r->v->init_value * r->draw(r->key, (uint64_t)(global + i));
-    if (r->master) x = rounded((PmKDtype)r->master->dtype, x);
-    store((PmKDtype)r->v->dtype, r->at, local + i, x);
-  }
-  return NULL;
-}
-
+// ---- initial values -------------------------------------------------------------------------------------------------
 static PmStatus *init_rank(PmSession *s, int64_t rank, void *context) {
   (void)context;
   for (int32_t i = 0; i < s->p->n_vars; i++) {
-    const PmProgVar *v = &s->p->vars[i];
-    const PmProgVar *twin = v->twin >= 0 ? &s->p->vars[v->twin] : NULL;
-    InitRun run = {
-        .v = v,
-        .master = twin && v->role == PM_VAR_PARAM ? twin : NULL,
-        .draw = draw_fns[v->init],
-        .key = pm_random_key(s->options.seed, twin && v->role == PM_VAR_STATE ? twin->path : v->path),
-        .at = executor(s, rank)->device->arena + v->at.offset,
-    };
-    memset(run.at, 0, (size_t)v->at.bytes);  // padding is zero
-    PM_TRY(pm_slice_walk(s->p, v->dims, v->rank, rank, init_run, &run));
+    PM_TRY(pm_initial_fill(s->p, i, s->options.seed, rank, executor(s, rank)->device->arena));
   }
   return NULL;
 }
@@ -415,7 +359,7 @@ static PmStatus *load_rank(PmSession *s, int64_t rank, void *context) {
   char *arena = executor(s, rank)->device->arena;
   for (int32_t i = 0; i < s->p->n_vars; i++) {
     const PmProgVar *v = &s->p->vars[i];
-    if (v->role == PM_VAR_STEP) store((PmKDtype)v->dtype, arena + v->at.offset, 0, (double)s->step);
+    if (v->role == PM_VAR_STEP) pm_element_store((PmKDtype)v->dtype, arena + v->at.offset, 0, (double)s->step);
     if (!load->data || !pm_data_feeds(load->data, i)) continue;
     PM_TRY(pm_data_fill(load->data, i, rank, s->step, arena + v->at.offset));
   }

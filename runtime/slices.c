@@ -1,9 +1,24 @@
 #include "runtime/slices.h"
 
+#include <string.h>
+
+#include "base/names.h"
+
 int64_t pm_dims_elements(const PmVarDim *dims, int32_t n) {
   int64_t elements = 1;
   for (int32_t i = 0; i < n; i++) elements *= dims[i].size;
   return elements;
+}
+
+int32_t pm_row_dims(const PmProgVar *v, PmVarDim *out) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < v->rank; i++) {
+    bool turns = i + 1 < v->rank && v->dims[i].axis && strcmp(v->dims[i].axis, PM_TURN_AXIS) == 0;
+    out[n] = v->dims[turns ? i + 1 : i];
+    if (turns) out[n].size *= v->dims[i++].size;
+    n++;
+  }
+  return n;
 }
 
 bool pm_slice_first(const PmProgram *p, const PmVarDim *dims, int32_t n, int64_t rank) {

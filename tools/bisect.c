@@ -81,7 +81,7 @@ static double difference(double got, double want) {
 static const PmNode *repeat_of(const PmModule *m, const PmFn *f, PmValueId v) {
   int32_t def = f->values[v].def;
   const PmNode *n = def == PM_NONE ? NULL : &f->nodes[def];
-  if (!n || n->op == PM_OP_repeat) return n;
+  if (!n || pm_is_loop(n)) return n;
   if (!pm_is_call(n)) return NULL;
   const PmFn *g = pm_fn(m, n->attr.callee);
   return repeat_of(m, g, g->results[v - n->out]);

@@ -1,9 +1,7 @@
 #include <inttypes.h>
 
-#include "base/json.h"
 #include "tools/fix.h"
-#include "tools/pipeline.h"
-#include "tools/table.h"
+#include "tools/show.h"
 
 typedef struct Summary {
   int64_t elements;
@@ -27,26 +25,17 @@ static Summary summarise(const PmModule *m) {
 }
 
 static void print_json(const PmModule *m, const Summary *s) {
-  PmBuf text;
-  PmJson j;
-  pm_buf_init(&text);
-  pm_json_init(&j, &text, true);
-  pm_json_object(&j);
-  pm_json_key(&j, "model"), pm_json_str(&j, m->name);
-  pm_json_key(&j, "plan");
-  if (m->plan) {
-    pm_json_str(&j, m->plan);
-  } else {
-    pm_json_null(&j);
-  }
-  pm_json_key(&j, "params"), pm_json_i64(&j, s->params);
-  pm_json_key(&j, "elements"), pm_json_i64(&j, s->elements);
-  pm_json_key(&j, "values"), pm_json_i64(&j, s->values);
-  pm_json_key(&j, "rules"), pm_json_i64(&j, m->n_rules);
-  pm_json_key(&j, "ranks"), pm_json_i64(&j, pm_mesh_ranks(m));
-  pm_json_end_object(&j);
-  printf("%s\n", pm_buf_str(&text));
-  pm_buf_deinit(&text);
+  PmAnswer a;
+  pm_answer_begin(&a);
+  PmJson *j = &a.json;
+  pm_json_put_str(j, "model", m->name);
+  pm_json_put_str(j, "plan", m->plan);
+  pm_json_put_i64(j, "params", s->params);
+  pm_json_put_i64(j, "elements", s->elements);
+  pm_json_put_i64(j, "values", s->values);
+  pm_json_put_i64(j, "rules", m->n_rules);
+  pm_json_put_i64(j, "ranks", pm_mesh_ranks(m));
+  pm_answer_end(&a);
 }
 
 PmStatus *pm_cmd_check(PmTool *t) {

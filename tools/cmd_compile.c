@@ -1,24 +1,19 @@
 #include <string.h>
 
-#include "base/json.h"
-#include "tools/pipeline.h"
+#include "tools/show.h"
 
 static void print_json(const char *path, const PmProgram *p, size_t len) {
-  PmBuf text;
-  PmJson j;
-  pm_buf_init(&text);
-  pm_json_init(&j, &text, true);
-  pm_json_object(&j);
-  pm_json_key(&j, "file"), pm_json_str(&j, path);
-  pm_json_key(&j, "bytes"), pm_json_i64(&j, (int64_t)len);
-  pm_json_key(&j, "ranks"), pm_json_i64(&j, pm_program_ranks(p));
-  pm_json_key(&j, "kernels"), pm_json_i64(&j, p->n_kernels);
-  pm_json_key(&j, "steps"), pm_json_i64(&j, p->entries[PM_ENTRY_STEP].n_steps);
-  pm_json_key(&j, "arena_bytes"), pm_json_i64(&j, p->arena_bytes);
-  pm_json_key(&j, "persistent_bytes"), pm_json_i64(&j, p->persistent_bytes);
-  pm_json_end_object(&j);
-  printf("%s\n", pm_buf_str(&text));
-  pm_buf_deinit(&text);
+  PmAnswer a;
+  pm_answer_begin(&a);
+  PmJson *j = &a.json;
+  pm_json_put_str(j, "file", path);
+  pm_json_put_i64(j, "bytes", (int64_t)len);
+  pm_json_put_i64(j, "ranks", pm_program_ranks(p));
+  pm_json_put_i64(j, "kernels", p->n_kernels);
+  pm_json_put_i64(j, "steps", p->entries[PM_ENTRY_STEP].n_steps);
+  pm_json_put_i64(j, "arena_bytes", p->arena_bytes);
+  pm_json_put_i64(j, "persistent_bytes", p->persistent_bytes);
+  pm_answer_end(&a);
 }
 
 PmStatus *pm_cmd_compile(PmTool *t) {

@@ -1,10 +1,9 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/json.h"
 #include "frontend/format.h"
 #include "tools/import.h"
-#include "tools/pipeline.h"
+#include "tools/show.h"
 
 static const char *file_name(PmArena *arena, const char *path) {
   const char *slash = strrchr(path, '/');
@@ -16,22 +15,13 @@ static const char *file_name(PmArena *arena, const char *path) {
 }
 
 static void print_json(const char *path, const PmImportFamily *family, const char *text) {
-  PmBuf answer;
-  PmJson j;
-  pm_buf_init(&answer);
-  pm_json_init(&j, &answer, true);
-  pm_json_object(&j);
-  pm_json_key(&j, "file");
-  if (path) {
-    pm_json_str(&j, path);
-  } else {
-    pm_json_null(&j);
-  }
-  pm_json_key(&j, "model_type"), pm_json_str(&j, family->model_type);
-  pm_json_key(&j, "text"), pm_json_str(&j, text);
-  pm_json_end_object(&j);
-  printf("%s\n", pm_buf_str(&answer));
-  pm_buf_deinit(&answer);
+  PmAnswer a;
+  pm_answer_begin(&a);
+  PmJson *j = &a.json;
+  pm_json_put_str(j, "file", path);
+  pm_json_put_str(j, "model_type", family->model_type);
+  pm_json_put_str(j, "text", text);
+  pm_answer_end(&a);
 }
 
 // The filled template in the canonical layout.

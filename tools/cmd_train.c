@@ -4,7 +4,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/names.h"
 #include "runtime/slices.h"
 #include "tools/rundir.h"
 #include "tools/sample.h"
@@ -51,9 +50,9 @@ static int64_t report_size(const Train *tr, int32_t i) {
 // Index positions that a step reads, which the language calls tokens; rows where data are arrays.
 static int64_t step_tokens(const PmProgram *p) {
   if (p->data.n_feeds > 0) {
-    const PmProgVar *fed = &p->vars[p->data.feeds[0].var];
-    bool turns = fed->rank > 1 && strcmp(fed->dims[0].axis, PM_TURN_AXIS) == 0;
-    return fed->dims[0].size * (turns ? fed->dims[1].size : 1);
+    PmVarDim rows[PM_PROGRAM_MAX_RANK];
+    pm_row_dims(&p->vars[p->data.feeds[0].var], rows);
+    return rows[0].size;
   }
   if (p->data.x < 0) return 0;
   const PmProgVar *x = &p->vars[p->data.x];

@@ -1,7 +1,7 @@
 #include "tools/reach.h"
 
 int64_t pm_node_turns(const PmModule *m, const PmNode *n) {
-  return n->op == PM_OP_repeat ? pm_axis_size(m, n->attr.axes[0]) : 1;
+  return pm_is_loop(n) ? pm_axis_size(m, n->attr.axes[0]) : 1;
 }
 
 static bool calls(const PmNode *n) { return pm_op_flags(n->op) & PM_F_CALL; }

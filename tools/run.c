@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/half.h"
 #include "codegen/cpu/llvm_compiler.h"
+#include "runtime/element.h"
 #include "runtime/slices.h"
 #include "tools/table.h"
 
@@ -116,25 +116,11 @@ PmStatus *pm_run_step(PmRun *r, int64_t step) {
 
 // ---- values --------------------------------------------------------------------------------------------------------
 static void widen(PmKDtype dtype, const void *from, int64_t n, double *out) {
-  for (int64_t i = 0; i < n; i++) {
-    if (dtype == PM_K_F32) out[i] = (double)((const float *)from)[i];
-    if (dtype == PM_K_F64) out[i] = ((const double *)from)[i];
-    if (dtype == PM_K_BF16) out[i] = (double)pm_bf16_to_f32(((const uint16_t *)from)[i]);
-    if (dtype == PM_K_F16) out[i] = (double)pm_f16_to_f32(((const uint16_t *)from)[i]);
-    if (dtype == PM_K_I32) out[i] = ((const int32_t *)from)[i];
-    if (dtype == PM_K_BOOL) out[i] = ((const uint8_t *)from)[i] != 0;
-  }
+  for (int64_t i = 0; i < n; i++) out[i] = pm_element_load(dtype, from, i);
 }
 
 static void narrow(PmKDtype dtype, const double *from, int64_t n, void *out) {
-  for (int64_t i = 0; i < n; i++) {
-    if (dtype == PM_K_F32) ((float *)out)[i] = (float)from[i];
-    if (dtype == PM_K_F64) ((double *)out)[i] = from[i];
-    if (dtype == PM_K_BF16) ((uint16_t *)out)[i] = pm_bf16_from(from[i]);
-    if (dtype == PM_K_F16) ((uint16_t *)out)[i] = pm_f16_from(from[i]);
-    if (dtype == PM_K_I32) ((int32_t *)out)[i] = (int32_t)from[i];
-    if (dtype == PM_K_BOOL) ((uint8_t *)out)[i] = from[i] != 0;
-  }
+  for (int64_t i = 0; i < n; i++) pm_element_store(dtype, out, i, from[i]);
 }
 
 static PmStatus *new_bytes(int64_t n, void **out) {

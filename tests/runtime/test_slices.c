@@ -2,6 +2,7 @@
 // padding by none.
 #include <string.h>
 
+#include "base/names.h"
 #include "fixture.h"
 #include "harness.h"
 #include "runtime/slices.h"
@@ -88,7 +89,27 @@ static void test_all_small_shapes(void **state) {
   pm_arena_deinit(&arena);
 }
 
+// The numbers of micro-batches and their rows are one dim, wherever they stand; nothing else is put together.
+static void test_rows_of_a_step(void **state) {
+  (void)state;
+  const PmProgVar turns = {.rank = 3, .dims = {{PM_TURN_AXIS, .size = 2}, {"batch", .size = 4}, {"seq", .size = 8}}};
+  const PmProgVar inner = {.rank = 3, .dims = {{"seq", .size = 8}, {PM_TURN_AXIS, .size = 3}, {"batch", .size = 5}}};
+  const PmProgVar plain = {.rank = 2, .dims = {{NULL, .size = 4}, {PM_TURN_AXIS, .size = 8}}};
+  PmVarDim dims[PM_PROGRAM_MAX_RANK];
+  assert_int_equal(pm_row_dims(&turns, dims), 2);
+  assert_string_equal(dims[0].axis, "batch");
+  assert_int_equal(dims[0].size, 8);
+  assert_int_equal(dims[1].size, 8);
+  assert_int_equal(pm_row_dims(&inner, dims), 2);
+  assert_int_equal(dims[0].size, 8);
+  assert_int_equal(dims[1].size, 15);
+  assert_int_equal(pm_row_dims(&plain, dims), 2);
+  assert_int_equal(dims[0].size, 4);
+  assert_int_equal(dims[1].size, 8);
+  assert_int_equal(pm_row_dims(&(PmProgVar){.rank = 0}, dims), 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_small_shapes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_small_shapes), cmocka_unit_test(test_rows_of_a_step)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,8 +224,7 @@ static void models_are_valid(void **state) {
   }
 }
 
-// ---- routing: steps 0 counts, 1 counts of all, 2 slots, 3 scatter_rows, 4 gather_rows
-// ---------------------------------
+// ---- routing: steps 0 counts, 1 counts of all, 2 slots, 3 scatter_rows, 4 gather_rows -------------------------------
 static void rows_missing(PmProgram *p) { step(p, 3)->u.coll->rows = NULL; }
 static void rows_unasked(PmProgram *p) { step(p, 1)->u.coll->rows = step(p, 3)->u.coll->rows; }
 static void rows_axes(PmProgram *p) { step(p, 3)->u.coll->rows->n_dims = 3; }
