@@ -24,6 +24,7 @@ bool pm_align_i64(int64_t v, int64_t align, int64_t *out);
 #define PM_MAX_AXIS_SIZE (INT64_C(1) << 40)
 #define PM_MAX_ELEMENTS (INT64_C(1) << 48)
 #define PM_MAX_RANKS (INT64_C(1) << 20)
+#define PM_MAX_PARTS 256  // tensors that one collective takes together
 // Memory of a compilation: what is kept of it, and of one pass. Together with the libraries less than 1 GiB.
 #define PM_MAX_COMPILE_BYTES ((size_t)512 << 20)
 #define PM_MAX_SCRATCH_BYTES ((size_t)320 << 20)

@@ -182,6 +182,18 @@ static PmRange range(const PmCgPlan *plan, PmCgAt at, int64_t bytes) {
   return (PmRange){plan->insts[at.inst].offset + at.offset, bytes};
 }
 
+static PmCollPart *make_more(PmArena *arena, const PmCgPlan *plan, const PmCgLine *line) {
+  const PmCgStep *s = line->step;
+  PmCollPart *more = PM_NEW_N(arena, PmCollPart, s->coll->n_more);
+  for (int32_t i = 0; i < s->coll->n_more; i++) {
+    const int32_t ref = 2 * (i + 1);
+    more[i].count = s->coll->more[i].count;
+    more[i].src = range(plan, line->at[ref], s->refs[ref].bytes);
+    more[i].dst = range(plan, line->at[ref + 1], s->refs[ref + 1].bytes);
+  }
+  return more;
+}
+
 static PmStep make_step(Assemble *a, const PmCgPlan *plan, const PmCgLine *line) {
   const PmCgStep *s = line->step;
   PmStep out = {.loc = s->loc, .op = s->op, .flops = s->flops, .bytes = s->bytes};
@@ -208,6 +220,7 @@ static PmStep make_step(Assemble *a, const PmCgPlan *plan, const PmCgLine *line)
       *out.u.coll = *s->coll;
       out.u.coll->src = range(plan, line->at[0], s->refs[0].bytes);
       out.u.coll->dst = range(plan, line->at[1], s->refs[1].bytes);
+      if (s->coll->n_more) out.u.coll->more = make_more(arena, plan, line);
       if (!s->coll->rows) break;
       out.u.coll->rows = PM_NEW(arena, PmRows);
       *out.u.coll->rows = *s->coll->rows;

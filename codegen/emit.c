@@ -30,6 +30,30 @@ static bool used_once(const PmCgRegion *r, PmCgId v) {
   return uses == 1;
 }
 
+// Nothing but node n reads the operand, so that its memory may take the result.
+static bool gives_way(const PmCgRegion *r, const PmCgNode *n, PmCgId v, PmCgRef src) {
+  const PmCgNode *def = pm_cg_def(r, v);
+  if (!def || src.bytes != r->bufs[src.buf].bytes || src.buf < r->n_params || r->bufs[src.buf].table != PM_NONE) return false;
+  if (n->op != PM_OP_all_reduce || r->info[v].home == PM_NONE || !used_once(r, v)) return false;
+  // What a repeat carries may lie anywhere, also in what it stacks.
+  if (def->op != PM_OP_repeat) return true;
+  for (int32_t i = 0; i < def->n_carry; i++)
+    if (pm_cg_produced_as_carried(def, i) == v - def->out) return false;
+  return v - def->out >= def->n_carry;
+}
+
+// The ranges of operand and result i.
+static PmCgRef emit_part(PmCg *cg, PmCgRegion *r, const PmCgNode *n, int32_t i, PmCgRef *out_dst) {
+  const PmCgRef src = whole(cg, r, n->in[i]);
+  if (gives_way(r, n, n->in[i], src)) {
+    r->info[n->out + i].view = r->info[n->in[i]].view;
+    r->info[n->out + i].view_known = true;
+    if (!r->bufs[src.buf].name) r->bufs[src.buf].name = r->values[n->out + i].name;
+  }
+  *out_dst = whole(cg, r, n->out + i);
+  return src;
+}
+
 static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
   static const uint8_t kinds[PM_OP_COUNT] = {
       [PM_OP_all_reduce] = PM_COLL_ALL_REDUCE,
@@ -42,16 +66,8 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
       [PM_OP_shift] = PM_COLL_SHIFT,
   };
   const PmCgValue *x = &r->values[n->in[0]], *y = &r->values[n->out];
-  const PmCgRef src = whole(cg, r, n->in[0]);
-  // An operand that nothing else reads makes room for the result.
-  if (n->op == PM_OP_all_reduce && x->def != PM_NONE && src.bytes == r->bufs[src.buf].bytes && used_once(r, n->in[0]) &&
-      r->info[n->in[0]].home != PM_NONE && !pm_cg_is_op(r, n->in[0], PM_OP_repeat) && src.buf >= r->n_params &&
-      r->bufs[src.buf].table == PM_NONE) {
-    r->info[n->out].view = r->info[n->in[0]].view;
-    r->info[n->out].view_known = true;
-    if (!r->bufs[src.buf].name) r->bufs[src.buf].name = y->name;
-  }
-  const PmCgRef dst = whole(cg, r, n->out);
+  PmCgRef dst;
+  const PmCgRef src = emit_part(cg, r, n, 0, &dst);
   PmColl *c = PM_NEW(cg->out_arena, PmColl);
   c->kind = kinds[n->op];
   c->dtype = x->dtype;
@@ -70,12 +86,24 @@ static void emit_coll(PmCg *cg, PmCgRegion *r, const PmCgNode *n) {
     c->rows->width = (n->op == PM_OP_gather_rows ? out : in) / c->count;
     idx = whole(cg, r, n->in[1]);
   }
-  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_COLL, n->rows ? 3 : 2);
+  c->n_more = n->n_out - 1;
+  if (c->n_more) c->more = PM_NEW_N(cg->arena, PmCollPart, c->n_more);
+  PmCgRef *refs = PM_NEW_N(cg->arena, PmCgRef, 2 * n->n_out);
+  for (int32_t i = 1; i < n->n_out; i++) {
+    refs[2 * i] = emit_part(cg, r, n, i, &refs[2 * i + 1]);
+    c->more[i - 1].count = pm_cg_elements(&r->values[n->out + i]);
+  }
+  PmCgStep *s = pm_cg_step(cg, r, PM_CG_STEP_COLL, n->rows ? 3 : 2 * n->n_out);
   if (n->rows) s->refs[2] = idx;
+  for (int32_t i = 2; i < 2 * n->n_out; i++) {
+    s->refs[i] = refs[i];
+    s->writes[i] = i % 2 == 1;
+    s->bytes += (double)refs[i].bytes;
+  }
   s->coll = c;
   s->loc = n->loc;
   s->op = pm_op_name(n->op);
-  s->bytes = (double)(src.bytes + dst.bytes);
+  s->bytes += (double)(src.bytes + dst.bytes);
   s->refs[0] = src;
   s->refs[1] = dst;
   s->writes[1] = true;

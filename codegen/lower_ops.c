@@ -242,6 +242,18 @@ static void emit_call(PmCgLower *lw, const PmNode *n) {
   for (int32_t i = 0; i < callee->n_results && !lw->cg->status; i++) lw->env[n->out + i] = in.env[callee->results[i]];
 }
 
+// Further results of the node that makes `first`, which is the first.
+static void add_results(PmCgLower *lw, const PmNode *n, PmCgId first) {
+  PmCgNode *made = &lw->r->nodes[lw->r->values[first].def];
+  for (int32_t i = made->n_out; i < n->n_out; i++) {
+    PmCgValue v = pm_cg_local(lw->cg, &lw->fn->values[n->out + i].type);
+    v.def = lw->r->values[first].def;
+    pm_cg_value(lw->cg, lw->r, &v);
+    made->n_out++;
+  }
+  for (int32_t i = 0; i < n->n_out; i++) lw->env[n->out + i] = first + i;
+}
+
 static void emit_repeat(PmCgLower *lw, const PmNode *n) {
   PmCgNode c = start(lw, n);
   PmCgRegion *body;
@@ -252,13 +264,16 @@ static void emit_repeat(PmCgLower *lw, const PmNode *n) {
   c.reverse = n->attr.reverse;
   c.index = pm_axis_size(lw->cg->m, n->attr.axes[0]);
   finish(lw, n, &c);
-  PmCgNode *made = &lw->r->nodes[lw->r->n_nodes - 1];
-  for (int32_t i = 1; i < n->n_out; i++) {
-    PmCgValue v = pm_cg_local(lw->cg, &lw->fn->values[n->out + i].type);
-    v.def = lw->r->n_nodes - 1;
-    lw->env[n->out + i] = pm_cg_value(lw->cg, lw->r, &v);
-    made->n_out++;
-  }
+  add_results(lw, n, lw->env[n->out]);
+}
+
+// A bucket: operands and results lie contiguous, each by itself.
+static void emit_bucket(PmCgLower *lw, const PmNode *n, const PmCgNode *c) {
+  PmCgId *in = PM_NEW_N(lw->cg->arena, PmCgId, n->n_in);
+  for (int32_t i = 0; i < n->n_in; i++) lw->env[n->out + i] = in[i] = lw->env[n->in[i]];
+  if (pm_mesh_group(lw->cg->m, n->attr.mesh, n->attr.n_mesh) == 1) return;
+  const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
+  add_results(lw, n, pm_cg_node(lw->cg, lw->r, c, in, n->n_in, &v));
 }
 
 static void emit_collective(PmCgLower *lw, const PmNode *n) {
@@ -268,6 +283,10 @@ static void emit_collective(PmCgLower *lw, const PmNode *n) {
   PmPermute p;
   if (n->op == PM_OP_permute && pm_permute_orders(lw->cg->m, &lw->fn->values[n->in[0]].type, result_type(lw, n), &p))
     memcpy(c.mesh_to, p.to, (size_t)p.n);
+  if (n->n_in > 1) {
+    emit_bucket(lw, n, &c);
+    return;
+  }
   const PmCgValue v = pm_cg_local(lw->cg, result_type(lw, n));
   lw->env[n->out] = pm_cg_lower_collective(lw, n, c, lw->env[n->in[0]], &v);
 }

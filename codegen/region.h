@@ -129,7 +129,8 @@ typedef struct PmCgStep {
   int32_t loc;
   const char *op;
   double flops, bytes;
-  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows; slots: idx, dst, and unless it
+  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows,
+  // or src, dst of each further part; slots: idx, dst, and unless it
   // is counting work, and counts if ranks have counted; repeat: its operands, then its results
   int32_t n_refs;
   PmCgRef *refs;
@@ -323,6 +324,8 @@ typedef struct PmCgPlan {
 
 // A new live range, which nothing uses yet.
 int32_t pm_cg_inst(PmCg *cg, PmCgPlan *plan, int64_t bytes, PmOwner owner, const char *name, bool persistent);
+// The produced result of a repeat that is carried value `carry` as it came, or PM_NONE.
+int32_t pm_cg_produced_as_carried(const PmCgNode *repeat, int32_t carry);
 // Appends the steps of an entry region. `param` gives the place of each parameter, `table` that of each table;
 // out_result tells where results are.
 void pm_cg_unroll(PmCg *cg, PmCgPlan *plan, const PmCgRegion *r, const PmCgAt *param, const PmCgAt *table,

@@ -74,8 +74,7 @@ static PmCgAt *new_map(Unroll *u, const PmCgRegion *r) {
 
 static void run_steps(Unroll *u, const PmCgRegion *r, PmCgAt *map);
 
-// The produced result that is carried value `carry` as it came, or PM_NONE.
-static int32_t produced_as_carried(const PmCgNode *n, int32_t carry) {
+int32_t pm_cg_produced_as_carried(const PmCgNode *n, int32_t carry) {
   const PmCgRegion *body = n->body;
   for (int32_t j = n->n_carry; j < body->n_results; j++) {
     const PmCgRef ref = body->result_ref[j];
@@ -146,7 +145,7 @@ static void run_repeat(Unroll *u, const PmCgRegion *r, PmCgAt *map, const PmCgSt
   for (int32_t i = n->n_carry; i < n->n_out; i++) t.results[i] = at_ref(u, r, map, s->refs[n->n_in + i]);
   for (int32_t i = 0; i < n->n_carry; i++) {
     t.carried[i] = t.operands[i];
-    t.slot_of[i] = produced_as_carried(n, i);
+    t.slot_of[i] = pm_cg_produced_as_carried(n, i);
     if (t.slot_of[i] == PM_NONE) continue;
     const PmCgRef ref = t.body->result_ref[t.slot_of[i]];
     const PmCgAt first = slice(t.results[t.slot_of[i]], ref, n->reverse ? n->index - 1 : 0);

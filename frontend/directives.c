@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "frontend/plan.h"
 
 typedef enum Kind {
   NUMBER,    // a whole number of lo .. hi
   NUMBERS,   // a list of them, ascending
   BYTES,     // "25MiB"
+  BYTES_0,   // the same, or 0
   AXIS,      // an axis of the program
   AXIS_ROW,  // one or more of them, each an argument
   AXES,      // a list of them
@@ -54,7 +56,11 @@ typedef struct Directive {
 
 static const Directive directives[] = {
     {"accumulate", "`accumulate(micro=N)`", ONCE, pm_plan_add_accumulate, {{"micro", NUMBER, REQUIRED, 1, MAX_MICRO}}},
-    {"bucket", "`bucket(\"25MiB\")`", ONCE, pm_plan_add_later, {{NULL, BYTES, REQUIRED, 0, 0}}},
+    {"bucket",
+     "`bucket(\"25MiB\")` or `bucket(0)`",
+     ONCE,
+     pm_plan_add_bucket,
+     {{NULL, BYTES_0, REQUIRED, 0, 0}}},
     {"gather",
      "`gather(AXIS, over=MESH)`",
      CROSSING,
@@ -211,17 +217,22 @@ static bool need_scope(const Check *c, const PmExpr *e) {
   return false;
 }
 
-// "512", "25MiB": a whole number of bytes above 0.
-static bool need_bytes(const Check *c, const PmExpr *e) {
+int64_t pm_plan_bytes(const PmExpr *e) {
   static const char *const units[] = {"", "B", "KiB", "MiB", "GiB", "TiB"};
-  if (e->kind != PM_X_STR) return refuse(c, e->span, "a size in quotes is needed here, such as \"4GiB\"");
   char *end;
-  bool digits = e->name[0] >= '1' && e->name[0] <= '9';
+  bool digits = e->kind == PM_X_STR && e->name[0] >= '1' && e->name[0] <= '9';
   unsigned long long v = digits ? strtoull(e->name, &end, 10) : 0;
   for (size_t i = 0; digits && v <= INT32_MAX && i < sizeof units / sizeof *units; i++) {
-    if (strcmp(units[i], end) == 0) return true;
+    int64_t bytes, scale = INT64_C(1) << (i < 2 ? 0 : 10 * (i - 1));
+    if (strcmp(units[i], end) == 0) return pm_mul_i64((int64_t)v, scale, &bytes) ? bytes : INT64_MAX;
   }
-  return refuse(c, e->span, "a size is a whole number with B, KiB, MiB, GiB or TiB behind it");
+  return 0;
+}
+
+static bool need_bytes(const Check *c, const PmExpr *e) {
+  if (e->kind != PM_X_STR) return refuse(c, e->span, "a size in quotes is needed here, such as \"4GiB\"");
+  return pm_plan_bytes(e) > 0 ||
+         refuse(c, e->span, "a size is a whole number with B, KiB, MiB, GiB or TiB behind it");
 }
 
 // All that rules may name: paths of variables and of values, listed once.
@@ -317,6 +328,8 @@ static bool value_fits(const Check *c, const Arg *row, const PmExpr *e) {
       return need_numbers(c, e, row);
     case BYTES:
       return need_bytes(c, e);
+    case BYTES_0:
+      return (e->kind == PM_X_NUM && e->num == 0) || need_bytes(c, e);
     case AXIS:
     case AXIS_ROW:
       return need_axis(c, e);

@@ -296,6 +296,11 @@ void pm_plan_add_accumulate(PmPlan *p, const PmPlanItem *item, bool chosen) {
   add_line(p, item_text(p, item), item->span);
 }
 
+void pm_plan_add_bucket(PmPlan *p, const PmPlanItem *item, bool chosen) {
+  add_line(p, item_text(p, item), item->span);
+  if (chosen) p->lw->m->bucket = pm_plan_bytes(item->args.items[0].value);
+}
+
 void pm_plan_add_later(PmPlan *p, const PmPlanItem *item, bool chosen) {
   const char *text = item_text(p, item);
   add_line(p, text, item->span);

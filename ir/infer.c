@@ -392,9 +392,8 @@ static bool operands_valid(PmRuleCall *c, PmOp op) {
 }
 
 int32_t pm_infer_n_out(const PmModule *m, PmOp op, const PmAttr *attr, int32_t n_in) {
-  (void)n_in;
   if ((unsigned)op >= PM_OP_COUNT) return 0;
-  if (!(pm_op_flags(op) & PM_F_CALL)) return pm_op_n_out(op);
+  if (!(pm_op_flags(op) & PM_F_CALL)) return pm_op_n_out(op) < 0 ? n_in : pm_op_n_out(op);
   return attr->callee >= 0 && attr->callee < m->n_fns ? m->fns[attr->callee].n_results : 0;
 }
 

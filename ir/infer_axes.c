@@ -328,13 +328,15 @@ static bool push_split(PmRuleCall *c, int32_t at) {
   return true;
 }
 
-static bool drop_partials(PmRuleCall *c) {
+// The type of operand `k` without the partials that the attributes name, into result `k`.
+static bool drop_partials(PmRuleCall *c, int32_t k) {
+  c->out[k] = c->in[k];
   for (int32_t i = 0; i < c->attr->n_mesh; i++) {
-    int32_t at = pm_type_partial_on(c->in, c->attr->mesh[i]);
-    if (at == PM_NONE || c->in->partial[at].kind != c->attr->kind) {
+    int32_t at = pm_type_partial_on(&c->in[k], c->attr->mesh[i]);
+    if (at == PM_NONE || c->in[k].partial[at].kind != c->attr->kind) {
       return pm_refuse(c, "the operand owes no such reduction over mesh axis %s", c->m->mesh[c->attr->mesh[i]].name);
     }
-    pm_type_drop_partial(c->out, c->attr->mesh[i]);
+    pm_type_drop_partial(&c->out[k], c->attr->mesh[i]);
   }
   return true;
 }
@@ -346,14 +348,18 @@ static bool one_axis(PmRuleCall *c) {
 }
 
 bool pm_rule_all_reduce(PmRuleCall *c) {
-  *c->out = *c->in;
-  return drop_partials(c);
+  if (c->n_in < 1 || c->n_in > PM_MAX_PARTS) return pm_refuse(c, "`all_reduce` takes 1 to %d operands", PM_MAX_PARTS);
+  for (int32_t i = 0; i < c->n_in; i++) {
+    if (c->in[i].dtype != c->in->dtype) return pm_refuse(c, "operand %d is of another dtype than the first", i);
+    if (!drop_partials(c, i)) return false;
+  }
+  return true;
 }
 
 bool pm_rule_all_gather(PmRuleCall *c) { return one_axis(c) && pop_split(c, pm_type_find(c->in, c->attr->axes[0])); }
 
 bool pm_rule_reduce_scatter(PmRuleCall *c) {
-  return one_axis(c) && drop_partials(c) && push_split(c, pm_type_find(c->in, c->attr->axes[0]));
+  return one_axis(c) && drop_partials(c, 0) && push_split(c, pm_type_find(c->in, c->attr->axes[0]));
 }
 
 bool pm_rule_all_to_all(PmRuleCall *c) {

@@ -150,7 +150,9 @@ static PmStatus *run_node(PmInterp *ip, Frame *fr, int32_t at) {
     fr->owned[node->out + i] = true;
   }
   PM_TRY(evals[node->op](&(PmEval){.ip = ip, .node = node, .in = in, .out = out}));
-  if (!calls) pm_interp_round(ip->mode, (PmDtype)out->type.dtype, out->data, out->n * out->ranks);
+  for (int32_t i = 0; i < node->n_out && !calls; i++) {
+    pm_interp_round(ip->mode, (PmDtype)out[i].type.dtype, out[i].data, out[i].n * out[i].ranks);
+  }
   for (int32_t i = 0; i < node->n_in; i++) {
     if (fr->last_use[node->in[i]] == at) drop_value(ip, fr, node->in[i]);
   }

@@ -31,16 +31,20 @@ static double combine(PmReduceKind kind, double a, double b) {
   return kind == PM_MAX ? pm_scalar_eval(PM_S_max, a, b, 0) : a + b;
 }
 
-PmStatus *pm_eval_all_reduce(PmEval *e) {
+static void reduce_all(const PmEval *e, const PmTensor *in, PmTensor *to) {
   int64_t n_members = pm_group_size(e);
-  for (int64_t r = 0; r < e->out->ranks; r++) {
-    double *out = pm_rank_data(e->out, r);
-    memcpy(out, pm_rank_data(e->in[0], pm_group_member(e, r, 0)), (size_t)e->out->n * sizeof *out);
+  for (int64_t r = 0; r < to->ranks; r++) {
+    double *out = pm_rank_data(to, r);
+    memcpy(out, pm_rank_data(in, pm_group_member(e, r, 0)), (size_t)to->n * sizeof *out);
     for (int64_t g = 1; g < n_members; g++) {
-      const double *x = pm_rank_data(e->in[0], pm_group_member(e, r, g));
-      for (int64_t i = 0; i < e->out->n; i++) out[i] = combine(e->node->attr.kind, out[i], x[i]);
+      const double *x = pm_rank_data(in, pm_group_member(e, r, g));
+      for (int64_t i = 0; i < to->n; i++) out[i] = combine(e->node->attr.kind, out[i], x[i]);
     }
   }
+}
+
+PmStatus *pm_eval_all_reduce(PmEval *e) {
+  for (int32_t i = 0; i < e->node->n_in; i++) reduce_all(e, e->in[i], &e->out[i]);
   return NULL;
 }
 

@@ -11,6 +11,7 @@ PmModule *pm_module_new(PmArena *arena, PmInterner *names) {
   pm_name_map_init(&m->var_ids, arena);
   m->model = m->schedule = m->step = m->eval = m->before = m->after = m->micro = m->rows = PM_NONE;
   m->data.x = m->data.y = PM_NONE;
+  m->bucket = PM_BUCKET_BYTES;
   return m;
 }
 

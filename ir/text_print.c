@@ -413,6 +413,7 @@ static void print_train(const PmModule *m, PmBuf *out) {
     pm_buf_put_f64(out, m->loss_scale);
     pm_buf_printf(out, " loss_scale_window=%lld", (long long)m->loss_scale_window);
   }
+  if (m->bucket != PM_BUCKET_BYTES) pm_buf_printf(out, " bucket=%lld", (long long)m->bucket);
   pm_buf_printf(out, " steps=%lld seed=%llu\n", (long long)m->steps, (unsigned long long)m->seed);
 }
 

@@ -252,6 +252,8 @@ static bool read_train_line(PmReader *r, ModuleRefs *refs) {
       pm_lex_f64(x, &m->loss_scale);
     } else if (pm_lex_key(x, "loss_scale_window")) {
       pm_lex_i64(x, 1, INT64_MAX, &m->loss_scale_window);
+    } else if (pm_lex_key(x, "bucket")) {
+      pm_lex_i64(x, 0, INT64_MAX, &m->bucket);
     } else if (pm_lex_key(x, "steps")) {
       pm_lex_i64(x, INT64_MIN, INT64_MAX, &m->steps);
     } else if (pm_lex_key(x, "seed")) {

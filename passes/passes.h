@@ -42,7 +42,7 @@ void pm_pass_scratch(const PmModule *m, PmArena *out);
 
 // From the frontend's module to one with a training step; from there to one device's program.
 #define PM_STEP_PASSES "simplify,differentiate,simplify"
-#define PM_PLAN_PASSES "masters,pad,place,partition,simplify"
+#define PM_PLAN_PASSES "masters,pad,place,partition,simplify,bucket"
 #define PM_DEFAULT_PASSES PM_STEP_PASSES "," PM_PLAN_PASSES
 
 #define PASS(name, in, out, help) PmStatus *pm_pass_##name(PmPassCtx *ctx, PmModule *m);

@@ -126,7 +126,8 @@ static void forward_results(PmSimp *s, const PmNode *node, const PmValueId *in) 
   }
 }
 
-static void simplify_call(PmSimp *s, const PmNode *node, PmValueId *in) {
+// A call, or another node of several results.
+static void simplify_many(PmSimp *s, const PmNode *node, PmValueId *in) {
   PmType *types = PM_NEW_N(s->scratch, PmType, node->n_out);
   for (int32_t k = 0; k < node->n_out; k++) types[k] = s->old.values[node->out + k].type;
   PmValueId first = pm_cse_find(&s->cse, node->op, &node->attr, in, node->n_in, types, node->n_out);
@@ -146,7 +147,7 @@ static void simplify_call(PmSimp *s, const PmNode *node, PmValueId *in) {
     first = pm_rebuild_node(&s->b, &s->old, node, s->map);
     if (!seen && node->n_out > 0) pm_cse_add(&s->cse, first);
   }
-  forward_results(s, node, in);
+  if (pm_is_call(node)) forward_results(s, node, in);
 }
 
 // The function is what it was before, where no rule has changed it.
@@ -174,8 +175,8 @@ bool pm_simplify_fn(PmModule *m, PmArena *scratch, PmRebuildRoom *room, PmFnId f
     PmValueId *in = PM_NEW_N(scratch, PmValueId, node->n_in);
     for (int32_t k = 0; k < node->n_in; k++) in[k] = s.map[node->in[k]];
     s.b.loc = node->loc;
-    if (pm_op_flags(node->op) & PM_F_CALL) {
-      simplify_call(&s, node, in);
+    if (pm_is_call(node) || node->n_out != 1) {
+      simplify_many(&s, node, in);
     } else {
       s.map[node->out] = simplify_node(&s, node, in);
     }

@@ -13,12 +13,20 @@ typedef struct PmComm PmComm;
 typedef struct PmCommCall {
   const PmColl *coll;
   char *src, *dst;
+  char *base;          // where the ranges of coll->more count from
   const int32_t *idx;  // of coll->rows, else NULL
   // For messages:
   const char *op;        // the step's
   const PmProgLoc *loc;  // NULL: none
   int64_t step;          // of the training run
 } PmCommCall;
+
+static inline char *pm_comm_src(const PmCommCall *c, int32_t part) {
+  return part == 0 ? c->src : c->base + c->coll->more[part - 1].src.offset;
+}
+static inline char *pm_comm_dst(const PmCommCall *c, int32_t part) {
+  return part == 0 ? c->dst : c->base + c->coll->more[part - 1].dst.offset;
+}
 
 typedef struct PmCommVtbl {
   const char *name;

@@ -26,6 +26,7 @@ static PmStatus *run_coll(PmExecutor *x, const PmStep *s, int64_t step) {
       .coll = c,
       .src = x->device->arena + c->src.offset,
       .dst = x->device->arena + c->dst.offset,
+      .base = x->device->arena,
       .idx = c->rows ? (const int32_t *)(const void *)(x->device->arena + c->rows->idx.offset) : NULL,
       .op = s->op,
       .loc = s->loc >= 0 ? &x->p->locs[s->loc] : NULL,

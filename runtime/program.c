@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/names.h"
 
 const char *pm_owner_text(PmOwner o) {
@@ -58,7 +59,36 @@ int64_t pm_program_member(const PmProgram *p, const uint8_t *mesh, int32_t n, in
 
 int64_t pm_coll_bytes(const PmColl *c) {
   if (c->rows) return c->count * c->rows->width * pm_kdtype_bytes((PmKDtype)c->dtype);
-  return c->src.bytes > c->dst.bytes ? c->src.bytes : c->dst.bytes;
+  int64_t bytes = 0;
+  for (int32_t i = 0; i <= c->n_more; i++) {
+    PmCollPart part = pm_coll_part(c, i);
+    bytes += part.src.bytes > part.dst.bytes ? part.src.bytes : part.dst.bytes;
+  }
+  return bytes;
+}
+
+int64_t pm_coll_elements(const PmColl *c) {
+  int64_t n = 0;
+  for (int32_t i = 0; i <= c->n_more; i++) n += pm_coll_part(c, i).count;
+  return n;
+}
+
+uint64_t pm_coll_form(const PmColl *c) {
+  const int64_t head[] = {c->kind, c->dtype, c->reduce, c->n_mesh, c->n_to, c->n_more, c->rows != NULL};
+  uint64_t h = pm_hash64(head, sizeof head, 0);
+  h = pm_hash64(c->mesh, (size_t)c->n_mesh, h);
+  h = pm_hash64(c->to, (size_t)c->n_to, h);
+  for (int32_t i = 0; i <= c->n_more; i++) {
+    int64_t count = pm_coll_part(c, i).count;
+    h = pm_hash64(&count, sizeof count, h);
+  }
+  if (!c->rows) return h;
+  h = pm_hash64(&c->rows->width, sizeof c->rows->width, h);
+  for (int32_t i = 0; i < c->rows->n_dims; i++) {
+    const int64_t dim[] = {c->rows->dims[i].size, c->rows->dims[i].local};
+    h = pm_hash64(dim, sizeof dim, h);
+  }
+  return h;
 }
 
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d) {

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/status.h"
 
-#define PM_PROGRAM_VERSION 5
+#define PM_PROGRAM_VERSION 6
 #define PM_KERNEL_MAX_AXES 12   // outer axes and loops of one kernel together
 #define PM_KERNEL_MAX_ARGS 24
 #define PM_KERNEL_MAX_SCALARS 8
@@ -154,6 +154,13 @@ typedef struct PmRows {
 //                   member that holds the row that its index names, if one does; other rows are zero. Members in order,
 //                   positions in order: of several for one row the last counts
 // dst may equal src for all_reduce only; otherwise the ranges do not overlap. Reductions run in member order.
+// An all_reduce may have more parts, of the same dtype, each from its src to its dst: one exchange for all of them. Each
+// dst may equal its own src, and overlaps no other range.
+typedef struct PmCollPart {
+  int64_t count;
+  PmRange src, dst;
+} PmCollPart;
+
 typedef struct PmColl {
   uint8_t kind, dtype, reduce;  // reduce: 0 sum, 1 max
   int32_t n_mesh;
@@ -163,6 +170,8 @@ typedef struct PmColl {
   int64_t count;
   PmRange src, dst;
   PmRows *rows;  // of gather_rows and scatter_rows, else NULL
+  int32_t n_more;
+  PmCollPart *more;  // parts of an all_reduce behind the first, PM_MAX_PARTS with it
 } PmColl;
 
 // Gives slots to positions, in their order: position i is the next one of element idx[i]. In O(count + experts).
@@ -304,8 +313,15 @@ int64_t pm_coord_term(const PmProgram *p, const PmCoordTerm *t, int64_t rank);
 // Ranks in a group over the listed mesh axes, and the place of a rank in its own.
 int64_t pm_program_group(const PmProgram *p, const uint8_t *mesh, int32_t n);
 int64_t pm_program_member(const PmProgram *p, const uint8_t *mesh, int32_t n, int64_t rank);
-// What a collective moves, at most: bytes of the larger of source and result, or of the rows of all positions.
+// What a collective moves, at most: bytes of the larger of source and result of each part, or of the rows of all
+// positions.
 int64_t pm_coll_bytes(const PmColl *c);
+int64_t pm_coll_elements(const PmColl *c);  // the counts of all parts together
+// What all members have to agree on, in one number: everything but where the ranges lie.
+uint64_t pm_coll_form(const PmColl *c);
+static inline PmCollPart pm_coll_part(const PmColl *c, int32_t i) {
+  return i == 0 ? (PmCollPart){c->count, c->src, c->dst} : c->more[i - 1];
+}
 int64_t pm_var_dim_local(const PmProgram *p, const PmVarDim *d);
 // The member (by its place in the order over `mesh`) whose elements `member` receives in a permute or a shift.
 int64_t pm_coll_source(const PmProgram *p, const PmColl *c, int64_t member);

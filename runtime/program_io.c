@@ -290,6 +290,23 @@ static void put_rows(PmIo *io, PmRows *r) {
   r->n_dims = i;
 }
 
+static void put_more(PmIo *io, PmColl *c) {
+  int32_t i = 0, cap = c->n_more;
+  for (; next(io, "part", i, c->n_more); i++) {
+    if (i >= PM_MAX_PARTS - 1) {
+      pm_io_fail(io, PM_ERR_CORRUPTION, "a collective has more than %d parts", PM_MAX_PARTS);
+      break;
+    }
+    c->more = grow(io, c->more, i, &cap, sizeof *c->more);
+    if (i >= cap) break;
+    put_i64(io, "count", &c->more[i].count, 0);
+    put_range(io, "src", &c->more[i].src);
+    put_range(io, "dst", &c->more[i].dst);
+    io->vtbl->end(io);
+  }
+  c->n_more = i;
+}
+
 static void put_coll(PmIo *io, PmColl *c) {
   put_word(io, NULL, &c->kind, coll_words, PM_COLL_COUNT);
   put_word(io, NULL, &c->dtype, dtype_words, PM_K_DTYPE_COUNT);
@@ -299,6 +316,7 @@ static void put_coll(PmIo *io, PmColl *c) {
   put_i64(io, "count", &c->count, 0);
   put_range(io, "src", &c->src);
   put_range(io, "dst", &c->dst);
+  if (c->kind == PM_COLL_ALL_REDUCE) put_more(io, c);
   if (c->kind != PM_COLL_GATHER_ROWS && c->kind != PM_COLL_SCATTER_ROWS) return;
   if (io->reading) c->rows = pm_io_alloc(io, 1, sizeof *c->rows);
   if (c->rows) put_rows(io, c->rows);

@@ -380,11 +380,50 @@ static PmStatus *check_slots(Context *c, const PmSlots *s) {
   return NULL;
 }
 
+typedef struct Touched {
+  PmRange at;
+  bool written;
+} Touched;
+
+static int by_place(const void *a, const void *b) {
+  const PmRange *x = &((const Touched *)a)->at, *y = &((const Touched *)b)->at;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+// Each part lies in its ranges, and writes to no place that another part reads or writes, nor its own source elsewhere.
+static PmStatus *check_parts(const Context *c, const PmColl *l) {
+  Touched all[2 * PM_MAX_PARTS];
+  int32_t n = 0;
+  int64_t total = 0, bytes, reads = 0, writes = 0;
+  for (int32_t i = 0; i <= l->n_more; i++) {
+    const PmCollPart part = pm_coll_part(l, i);
+    if (part.count < 1 || !pm_mul_i64(part.count, pm_kdtype_bytes((PmKDtype)l->dtype), &bytes) ||
+        !pm_add_i64(total, bytes, &total)) {
+      return PM_BAD("a part of %lld elements", (long long)part.count);
+    }
+    PM_TRY(check_range(c, "source of a collective", &part.src, bytes, l->dtype));
+    PM_TRY(check_range(c, "result of a collective", &part.dst, bytes, l->dtype));
+    all[n++] = (Touched){{part.dst.offset, bytes}, true};
+    if (part.src.offset != part.dst.offset) all[n++] = (Touched){{part.src.offset, bytes}, false};
+  }
+  qsort(all, (size_t)n, sizeof *all, by_place);
+  for (int32_t i = 0; i < n; i++) {  // reads, writes: how far those before reach
+    const PmRange *at = &all[i].at;
+    if (at->offset < writes || (all[i].written && at->offset < reads)) {
+      return PM_BAD("source and result of a collective overlap");
+    }
+    int64_t *reach = all[i].written ? &writes : &reads, end = at->offset + at->bytes;
+    if (end > *reach) *reach = end;
+  }
+  return NULL;
+}
+
 static PmStatus *check_coll(Context *c, const PmColl *l) {
   const PmProgram *p = c->p;
   uint32_t used = 0;
   if (l->kind >= PM_COLL_COUNT || l->dtype >= PM_K_DTYPE_COUNT || l->reduce > 1 || l->count < 1 ||
-      has_rows(l) != (l->rows != NULL)) {
+      has_rows(l) != (l->rows != NULL) || l->n_more < 0 || l->n_more >= PM_MAX_PARTS ||
+      (l->n_more > 0 && l->kind != PM_COLL_ALL_REDUCE)) {
     return PM_BAD("a collective is malformed");
   }
   PM_TRY(check_mesh_list(p, l->mesh, l->n_mesh, &used));
@@ -395,6 +434,7 @@ static PmStatus *check_coll(Context *c, const PmColl *l) {
   bool reduces = l->kind == PM_COLL_ALL_REDUCE || l->kind == PM_COLL_REDUCE_SCATTER;
   if (reduces && l->dtype == PM_K_BOOL) return PM_BAD("a reduction of bools");
   if (l->rows) return check_rows(c, l);
+  if (l->kind == PM_COLL_ALL_REDUCE) return check_parts(c, l);
   int64_t group = 1, part, whole;
   for (int32_t i = 0; i < l->n_mesh; i++) group *= p->mesh_size[l->mesh[i]];
   if (!pm_mul_i64(l->count, pm_kdtype_bytes((PmKDtype)l->dtype), &part) || !pm_mul_i64(part, group, &whole)) {
@@ -404,7 +444,6 @@ static PmStatus *check_coll(Context *c, const PmColl *l) {
   bool wide_dst = l->kind == PM_COLL_ALL_GATHER || l->kind == PM_COLL_ALL_TO_ALL;
   PM_TRY(check_range(c, "source of a collective", &l->src, wide_src ? whole : part, l->dtype));
   PM_TRY(check_range(c, "result of a collective", &l->dst, wide_dst ? whole : part, l->dtype));
-  if (l->kind == PM_COLL_ALL_REDUCE && l->src.offset == l->dst.offset) return NULL;
   if (overlap(&l->src, &l->dst)) return PM_BAD("source and result of a collective overlap");
   return NULL;
 }

@@ -38,11 +38,10 @@ static PmValueId only_operand(const PmNode *n) {
   return n->n_in > 0 ? n->in[0] : PM_NONE;
 }
 
-// The name that the reader knows: of the result, else of the operand, else of the one value that the operand is made
-// of.
-static const char *value_name(const PmFn *f, const PmNode *n) {
-  if (f->values[n->out].name) return f->values[n->out].name;
-  for (PmValueId v = n->in[0]; v != PM_NONE;) {
+// The name that the reader knows: of result i, else of operand i, else of the one value that the operand is made of.
+static const char *value_name(const PmFn *f, const PmNode *n, int32_t i) {
+  if (f->values[n->out + i].name) return f->values[n->out + i].name;
+  for (PmValueId v = n->in[i]; v != PM_NONE;) {
     if (f->values[v].name) return f->values[v].name;
     if (f->values[v].def == PM_NONE) return NULL;
     v = only_operand(&f->nodes[f->values[v].def]);
@@ -73,13 +72,17 @@ static void add_node(PmComm *c, const PmModule *m, const PmFn *f, const PmNode *
   const PmType *in = &f->values[n->in[0]].type, *out = &f->values[n->out].type;
   int64_t n_in = pm_type_local_elements(m, in), n_out = pm_type_local_elements(m, out);
   r->elements = n_in > n_out ? n_in : n_out;
+  for (int32_t i = 1; i < n->n_out; i++) r->elements += pm_type_local_elements(m, &f->values[n->out + i].type);
   // Of an exchange the rows of all positions: no more than these can leave a rank.
   if (n->op == PM_OP_gather_rows) r->elements = n_out;
   if (n->op == PM_OP_scatter_rows) r->elements = pm_type_local_elements(m, &f->values[n->in[1]].type);
   r->bytes = r->elements * pm_dtype_bytes((PmDtype)out->dtype);
   r->runs = runs;
   r->type = type_text(c->arena, m, out);
-  r->value = value_name(f, n);
+  r->n_values = n->n_out;
+  r->values = (const char **)pm_arena_alloc_n(c->arena, (size_t)n->n_out, sizeof *r->values);
+  for (int32_t i = 0; i < n->n_out; i++) r->values[i] = value_name(f, n, i);
+  r->value = r->values[0];
   r->within = within;
   const PmLoc *loc = cause(m, n, r->value);
   r->loc = pm_loc_text(c->arena, loc->path, loc->line, loc->col);
@@ -153,7 +156,7 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
     r.mesh[i] = p->mesh_name[coll->mesh[i]];
     r.group *= p->mesh_size[coll->mesh[i]];
   }
-  r.elements = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_SHIFT ? coll->count : coll->count * r.group;
+  r.elements = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_SHIFT ? pm_coll_elements(coll) : coll->count * r.group;
   if (coll->rows) r.elements = coll->count * coll->rows->width;
   r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
   if (step->loc >= 0) {

@@ -71,6 +71,15 @@ static void put_row(PmJson *j, const PmCommRow *r) {
   pm_json_put_i64(j, "runs", r->runs);
   pm_json_put_str(j, "type", r->type);
   pm_json_put_str(j, "value", r->value);
+  pm_json_key(j, "values");
+  pm_json_array(j);
+  for (int32_t i = 0; i < r->n_values; i++) {
+    if (r->values[i])
+      pm_json_str(j, r->values[i]);
+    else
+      pm_json_null(j);
+  }
+  pm_json_end_array(j);
   pm_json_put_str(j, "within", r->within);
   pm_json_put_str(j, "place", r->loc);
   pm_json_end_object(j);
@@ -119,9 +128,11 @@ static void put_cells(PmTable *table, const PmCommRow *r, PmBuf *text) {
   pm_table_count(table, r->elements);
   pm_table_count(table, r->bytes);
   pm_table_count(table, r->runs);
-  pm_table_cell(table, r->type ? r->type : "");
+  const int32_t more = r->n_values - 1;
+  pm_table_printf(table, "%s%s", r->type ? r->type : "", more > 0 ? " ..." : "");
   pm_buf_clear(text);
   if (r->value) pm_buf_puts(text, r->value);
+  if (more > 0) pm_buf_printf(text, "%s%d more", r->value ? " and " : "", more);
   if (r->within) pm_buf_printf(text, "%sin %s", text->len ? " " : "", r->within);
   pm_table_cell(table, pm_buf_str(text));
   pm_table_cell(table, r->loc);

@@ -25,7 +25,7 @@ typedef struct Group {
   int32_t n;
   int64_t *ranks;
   Slot *slots;
-  const char **sources;  // the members', for reductions
+  const char **sources;  // of each member as many as there are members: its own list, for reductions
   _Alignas(64) PmWord waiting;
   PmWord round;
 } Group;
@@ -153,23 +153,40 @@ static PmStatus *meet(World *w, Group *g, int32_t me) {
 }
 
 // ---- computing -----------------------------------------------------------------------------------------------------
-// Reduces bytes [from, from + bytes) of all sources into the results of members [first, first + n_dst) at `to`.
-static void reduce_bytes(const Group *g, const PmColl *c, int64_t from, int64_t bytes, int32_t first, int32_t n_dst,
-                         int64_t to) {
+// Everybody's source of one part.
+static const char **sources_of(const Group *g, int32_t me, int32_t part) {
+  const char **sources = g->sources + me * g->n;
+  for (int32_t i = 0; i < g->n; i++) sources[i] = pm_comm_src(&g->slots[i].call, part);
+  return sources;
+}
+
+// Reduces bytes [from, from + bytes) of all sources of one part into the results of members [first, first + n_dst) at
+// `to`.
+static void reduce_bytes(const Group *g, int32_t me, int32_t part, int64_t from, int64_t bytes, int32_t first,
+                         int32_t n_dst, int64_t to) {
   _Alignas(64) char block[PM_REDUCE_BLOCK];
+  const PmColl *c = g->slots[me].call.coll;
+  const char **sources = sources_of(g, me, part);
   for (int64_t at = 0; at < bytes; at += PM_REDUCE_BLOCK) {
     int64_t n = bytes - at < PM_REDUCE_BLOCK ? bytes - at : PM_REDUCE_BLOCK;
-    pm_reduce_block((PmKDtype)c->dtype, c->reduce, g->sources, g->n, from + at, n, block);
-    for (int32_t i = first; i < first + n_dst; i++) memcpy(g->slots[i].call.dst + to + at, block, (size_t)n);
+    pm_reduce_block((PmKDtype)c->dtype, c->reduce, sources, g->n, from + at, n, block);
+    for (int32_t i = first; i < first + n_dst; i++) {
+      memcpy(pm_comm_dst(&g->slots[i].call, part) + to + at, block, (size_t)n);
+    }
   }
 }
 
+// Each member's share is of all parts one after the other, so that many small ones are shared out too.
 static void all_reduce(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
   (void)p;
-  int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), per = c->count / g->n, rest = c->count % g->n;
-  int64_t begin = (per * me + (me < rest ? me : rest)) * size, bytes = (per + (me < rest)) * size;
-  // Only this member touches these bytes of any source or result, so results may be the sources.
-  reduce_bytes(g, c, begin, bytes, 0, g->n, begin);
+  int64_t all = pm_coll_elements(c), per = all / g->n, rest = all % g->n, size = pm_kdtype_bytes((PmKDtype)c->dtype);
+  int64_t begin = per * me + (me < rest ? me : rest), end = begin + per + (me < rest), at = 0;
+  for (int32_t i = 0; i <= c->n_more; i++) {
+    int64_t count = pm_coll_part(c, i).count, lo = begin > at ? begin - at : 0, hi = end - at < count ? end - at : count;
+    // Only this member touches these bytes of any source or result, so results may be the sources.
+    if (lo < hi) reduce_bytes(g, me, i, lo * size, (hi - lo) * size, 0, g->n, lo * size);
+    at += count;
+  }
 }
 
 static void all_gather(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
@@ -181,7 +198,7 @@ static void all_gather(const PmProgram *p, const Group *g, int32_t me, const PmC
 static void reduce_scatter(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
   (void)p;
   int64_t part = c->count * pm_kdtype_bytes((PmKDtype)c->dtype);
-  reduce_bytes(g, c, me * part, part, me, 1, 0);
+  reduce_bytes(g, me, 0, me * part, part, me, 1, 0);
 }
 
 static void all_to_all(const PmProgram *p, const Group *g, int32_t me, const PmColl *c) {
@@ -220,9 +237,7 @@ static CollFn *const coll_fns[] = {
 };
 
 static bool same_call(const PmCommCall *a, const PmCommCall *b) {
-  const PmColl *x = a->coll, *y = b->coll;
-  return a->step == b->step && x->kind == y->kind && x->dtype == y->dtype && x->reduce == y->reduce &&
-         x->count == y->count;
+  return a->step == b->step && pm_coll_form(a->coll) == pm_coll_form(b->coll);
 }
 
 static PmStatus *check_agreement(World *w, const Group *g, int32_t me) {
@@ -256,10 +271,9 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   Group *g = &family->groups[family->group_of[comm->rank]];
   int32_t me = family->member_of[comm->rank];
   g->slots[me].call = *call;
-  g->sources[me] = call->src;
   PM_TRY(meet(w, g, me));
   PM_TRY(check_agreement(w, g, me));
-  if (g->n > 1 || call->src != call->dst) coll_fns[call->coll->kind](w->p, g, me, call->coll);
+  if (g->n > 1 || call->src != call->dst || call->coll->n_more > 0) coll_fns[call->coll->kind](w->p, g, me, call->coll);
   return meet(w, g, me);
 }
 
@@ -289,7 +303,7 @@ static void add_family(void *context, const PmColl *c) {
   for (int64_t g = 0; g < f->n_groups; g++) {
     f->groups[g].n = size;
     f->groups[g].ranks = PM_NEW_N(&w->arena, int64_t, size);
-    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, size);
+    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, (int64_t)size * size);
     raw = pm_arena_alloc_n(&w->arena, (size_t)size + 1, sizeof(Slot));
     f->groups[g].slots = (Slot *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
   }

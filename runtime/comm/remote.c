@@ -19,15 +19,16 @@
 #include "runtime/futex.h"
 #include "runtime/rows.h"
 
-#define SMALL_BYTES 4096  // an all-reduce of so many bytes sends everything to everybody, once
+#define SMALL_BYTES 4096   // an all-reduce of so many bytes sends everything to everybody, once
+#define PACK_BYTES 65536  // parts of up to so many bytes are copied together, larger ones travel from where they are
 #define SPINS 200
 #define BUSY_S 0.002  // a waiting rank sleeps after this
 #define NAP_NS 100000
 #define NOTICE_S 0.2  // for a notice to leave
 
 typedef struct Head {
-  int64_t step, count;
-  uint8_t kind, dtype, reduce;
+  int64_t step;
+  uint64_t form;  // pm_coll_form
   int32_t line, col;  // line 0: no place
   char op[48], path[104];
 } Head;
@@ -183,22 +184,15 @@ static void copy_text(char *to, size_t room, const char *from) {
 }
 
 static void fill_head(Head *h, const PmCommCall *call) {
-  const PmColl *c = call->coll;
   h->step = call->step;
-  h->count = c->count;
-  h->kind = c->kind;
-  h->dtype = c->dtype;
-  h->reduce = c->reduce;
+  h->form = pm_coll_form(call->coll);
   h->line = call->loc ? call->loc->line : 0;
   h->col = call->loc ? call->loc->col : 0;
   copy_text(h->op, sizeof h->op, call->op ? call->op : "a collective");
   copy_text(h->path, sizeof h->path, call->loc ? call->loc->path : "");
 }
 
-static bool same_head(const Head *a, const Head *b) {
-  return a->step == b->step && a->count == b->count && a->kind == b->kind && a->dtype == b->dtype &&
-         a->reduce == b->reduce;
-}
+static bool same_head(const Head *a, const Head *b) { return a->step == b->step && a->form == b->form; }
 
 static void say_head(PmMessage *m, Head *h) {
   h->op[sizeof h->op - 1] = h->path[sizeof h->path - 1] = '\0';
@@ -384,13 +378,12 @@ static int64_t slice_of(const Family *f, int32_t i, int64_t elements, int64_t si
   return (per + (i < rest)) * size;
 }
 
-// A run of elements: each member reduces its slice of it, then everybody gets everybody's slice.
-static PmStatus *all_reduce_run(Remote *r, const Family *f, const PmCommCall *call, int64_t from, int64_t elements) {
+// A run of elements: each member reduces its slice of it, then everybody gets everybody's slice. dst may be src.
+static PmStatus *all_reduce_run(Remote *r, const Family *f, const PmCommCall *call, const char *src, char *dst,
+                                int64_t elements) {
   const PmColl *c = call->coll;
   int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), begin, my_begin;
   int64_t mine = slice_of(f, f->me, elements, size, &my_begin);
-  const char *src = call->src + from * size;
-  char *dst = call->dst + from * size;
   for (int32_t i = 0; i < f->n; i++) {
     int64_t theirs = slice_of(f, i, elements, size, &begin);
     r->moves[i] = (Move){src + begin, r->staging + i * staging_part(r, f), theirs, mine};
@@ -404,20 +397,73 @@ static PmStatus *all_reduce_run(Remote *r, const Family *f, const PmCommCall *ca
   return exchange(r, f, call);
 }
 
-static PmStatus *all_reduce(Remote *r, const Family *f, const PmCommCall *call) {
-  const PmColl *c = call->coll;
-  int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), bytes = c->count * size;
+// Any number of elements; dst may be src.
+static PmStatus *all_reduce_at(Remote *r, const Family *f, const PmCommCall *call, const char *src, char *dst,
+                               int64_t elements) {
+  int64_t size = pm_kdtype_bytes((PmKDtype)call->coll->dtype), bytes = elements * size;
   if (bytes <= SMALL_BYTES && bytes <= staging_part(r, f)) {
     for (int32_t i = 0; i < f->n; i++) {
-      r->moves[i] = (Move){call->src, r->staging + i * staging_part(r, f), bytes, bytes};
+      r->moves[i] = (Move){src, r->staging + i * staging_part(r, f), bytes, bytes};
     }
     PM_TRY(exchange(r, f, call));
-    reduce_parts(r, f, c, call->src, bytes, call->dst);
+    reduce_parts(r, f, call->coll, src, bytes, dst);
     return NULL;
   }
   int64_t step = staging_part(r, f) / size * f->n;
-  for (int64_t at = 0; at < c->count; at += step) {
-    PM_TRY(all_reduce_run(r, f, call, at, c->count - at < step ? c->count - at : step));
+  for (int64_t at = 0; at < elements; at += step) {
+    int64_t n = elements - at < step ? elements - at : step;
+    PM_TRY(all_reduce_run(r, f, call, src + at * size, dst + at * size, n));
+  }
+  return NULL;
+}
+
+// Of a pack: where nobody else's part arrives.
+static char *own_staging(const Remote *r, const Family *f) { return r->staging + f->me * staging_part(r, f); }
+
+static bool is_packed(const Remote *r, const Family *f, int64_t bytes) {
+  return bytes <= PACK_BYTES && bytes <= staging_part(r, f);
+}
+
+// Reduces the packed ones of the parts [first, last), which together fit the own staging.
+static PmStatus *reduce_pack(Remote *r, const Family *f, const PmCommCall *call, int32_t first, int32_t last) {
+  int64_t size = pm_kdtype_bytes((PmKDtype)call->coll->dtype), bytes = 0;
+  char *pack = own_staging(r, f);
+  for (int32_t back = 0; back < 2; back++) {
+    char *at = pack;
+    for (int32_t i = first; i < last; i++) {
+      int64_t part = pm_coll_part(call->coll, i).count * size;
+      if (!is_packed(r, f, part)) continue;
+      if (!back) memcpy(at, pm_comm_src(call, i), (size_t)part);
+      if (back) memcpy(pm_comm_dst(call, i), at, (size_t)part);
+      at += part;
+    }
+    bytes = at - pack;
+    if (!back) PM_TRY(all_reduce_at(r, f, call, pack, pack, bytes / size));
+  }
+  return NULL;
+}
+
+static PmStatus *all_reduce(Remote *r, const Family *f, const PmCommCall *call) {
+  const PmColl *c = call->coll;
+  if (c->n_more == 0) return all_reduce_at(r, f, call, call->src, call->dst, c->count);
+  int64_t size = pm_kdtype_bytes((PmKDtype)c->dtype), packed = 0;
+  int32_t first = 0;
+  for (int32_t i = 0; i <= c->n_more; i++) {
+    int64_t bytes = pm_coll_part(c, i).count * size;
+    if (!is_packed(r, f, bytes)) continue;
+    if (packed + bytes > staging_part(r, f)) {
+      PM_TRY(reduce_pack(r, f, call, first, i));
+      first = i;
+      packed = 0;
+    }
+    packed += bytes;
+  }
+  // Of nothing too: heads are waited for.
+  PM_TRY(reduce_pack(r, f, call, first, c->n_more + 1));
+  for (int32_t i = 0; i <= c->n_more; i++) {
+    int64_t count = pm_coll_part(c, i).count;
+    if (is_packed(r, f, count * size)) continue;
+    PM_TRY(all_reduce_at(r, f, call, pm_comm_src(call, i), pm_comm_dst(call, i), count));
   }
   return NULL;
 }
@@ -570,7 +616,10 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   PM_ASSERT(f, "a collective that the program does not have");
   if (r->failed) return failure(r);
   if (f->n == 1 && !c->rows) {
-    if (call->src != call->dst) memcpy(call->dst, call->src, (size_t)(c->count * pm_kdtype_bytes((PmKDtype)c->dtype)));
+    for (int32_t i = 0; i <= c->n_more; i++) {
+      int64_t bytes = pm_coll_part(c, i).count * pm_kdtype_bytes((PmKDtype)c->dtype);
+      if (pm_comm_src(call, i) != pm_comm_dst(call, i)) memcpy(pm_comm_dst(call, i), pm_comm_src(call, i), (size_t)bytes);
+    }
     return NULL;
   }
   PM_TRY(send_heads(r, f, call));
