@@ -399,7 +399,7 @@ static PmStatus *check_parts(const Context *c, const PmColl *l) {
     const PmCollPart part = pm_coll_part(l, i);
     if (part.count < 1 || !pm_mul_i64(part.count, pm_kdtype_bytes((PmKDtype)l->dtype), &bytes) ||
         !pm_add_i64(total, bytes, &total)) {
-      return PM_BAD("a part of %lld elements", (long long)part.count);
+      return PM_BAD("a collective of %lld elements", (long long)part.count);
     }
     PM_TRY(check_range(c, "source of a collective", &part.src, bytes, l->dtype));
     PM_TRY(check_range(c, "result of a collective", &part.dst, bytes, l->dtype));

@@ -16,7 +16,7 @@ typedef struct Case {
 } Case;
 
 #define LOGICAL_PASSES PM_STEP_PASSES
-#define SPLIT_PASSES PM_STEP_PASSES ",masters,split_backward,simplify,pad,place,partition,simplify"
+#define SPLIT_PASSES PM_STEP_PASSES ",masters,split_backward,simplify,pad,place,partition,simplify,bucket"
 #define PLACED_PASSES PM_STEP_PASSES ",masters,pad,place"
 
 #define GPT_SMALL "axis.batch=4", "axis.seq=8", "axis.embed=16", "axis.heads=4", "axis.layer=2", "axis.vocab=32"
@@ -268,10 +268,11 @@ static void test_sequence_parallel_counts(void **state) {
   assert_int_equal(fwd.reduce_scatter, 1);  // the embedding
   assert_int_equal(fwd.all_reduce, 0);
   assert_counts(counts_of(m, "xent_fwd"), (Counts){.all_reduce = 3});
+  assert_int_equal(counts_of(m, "gpt_tiny.bwd").all_reduce, 1);  // gradients of norms and of biases on rows
   plan_deinit(&p);
 }
 
-// Data parallelism: one all-reduce a parameter, after the layers.
+// Data parallelism: one all-reduce of all gradients, after the layers.
 static void test_data_parallel_counts(void **state) {
   (void)state;
   static const Case c = {"gpt_tiny", "data=2", 0, {GPT_SMALL}, {"batch -> data"}};
@@ -280,10 +281,14 @@ static void test_data_parallel_counts(void **state) {
   PmModule *m = compile(&p, &c, PM_DEFAULT_PASSES);
   assert_counts(counts_of(m, ".layer.fwd"), (Counts){0});
   assert_counts(counts_of(m, ".layer.bwd"), (Counts){0});
-  int64_t n_params = 0;
-  for (PmVarId v = 0; v < m->n_vars; v++) n_params += m->vars[v].role == PM_ROLE_PARAM;
-  assert_counts(counts_of(m, "gpt_tiny.bwd"), (Counts){.all_reduce = n_params});
+  assert_counts(counts_of(m, "gpt_tiny.bwd"), (Counts){.all_reduce = 1});
   assert_counts(counts_of(m, "step"), (Counts){0});
+  int32_t n_params = 0, n_reduced = 0;
+  for (PmVarId v = 0; v < m->n_vars; v++) n_params += m->vars[v].role == PM_ROLE_PARAM;
+  const PmFn *bwd = pm_fn(m, pm_module_find_fn(m, "gpt_tiny.bwd"));
+  for (int32_t i = 0; i < bwd->n_nodes; i++)
+    if (bwd->nodes[i].op == PM_OP_all_reduce) n_reduced = bwd->nodes[i].n_in;
+  assert_int_equal(n_reduced, n_params);
   plan_deinit(&p);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/half.h"
 #include "fixture.h"
 #include "harness.h"
@@ -222,6 +223,113 @@ static void many_pieces(void **state) {
   }
   if (t) t->max_bytes = whole;
   memory_free(&memory);
+}
+
+// ---- buckets -------------------------------------------------------------------------------------------------------
+enum { GUARD = 8 };  // bytes behind every source and every result
+
+typedef struct Parts {
+  int32_t n;
+  int64_t count[PM_MAX_PARTS];
+} Parts;
+
+static int64_t bytes_of(const PmColl *c, int32_t part) {
+  return pm_coll_part(c, part).count * pm_kdtype_bytes((PmKDtype)c->dtype);
+}
+
+// Source and result of each part one behind the other, with guards; or both in one place. Returns the bytes of all.
+static int64_t lay_out(World *w, PmColl *c, const Parts *parts, bool in_place) {
+  int64_t at = 0;
+  c->n_more = parts->n - 1;
+  c->more = PM_NEW_N(&w->arena, PmCollPart, parts->n);
+  for (int32_t i = 0; i < parts->n; i++) {
+    int64_t bytes = parts->count[i] * pm_kdtype_bytes((PmKDtype)c->dtype), room = (bytes + GUARD + 7) / 8 * 8;
+    PmCollPart part = {parts->count[i], {at, bytes}, {in_place ? at : at + room, bytes}};
+    at += in_place ? room : 2 * room;
+    if (i > 0) c->more[i - 1] = part;
+    if (i > 0) continue;
+    c->count = part.count;
+    c->src = part.src;
+    c->dst = part.dst;
+  }
+  return at;
+}
+
+static void check_parts(const World *w, const PmColl *c, int64_t rank) {
+  int64_t members[MAX_RANKS] = {0};
+  int32_t me = 0, n = members_of(w->p, c, rank, members, &me);
+  PmColl one = *c;
+  one.count = 1;
+  for (int32_t k = 0; k <= c->n_more; k++) {
+    PmCollPart part = pm_coll_part(c, k);
+    int64_t bytes = bytes_of(c, k);
+    char *want = test_calloc((size_t)bytes + 8, 1);
+    for (int64_t i = 0; i < part.count; i++) expect(w->p, &one, members, n, me, 1000 * k + i, want, i);
+    assert_memory_equal(w->base[rank] + part.dst.offset, want, (size_t)bytes);
+    for (int64_t i = 0; i < GUARD; i++) {
+      assert_int_equal((unsigned char)w->base[rank][part.dst.offset + bytes + i], 0xff);
+      assert_int_equal((unsigned char)w->base[rank][part.src.offset + bytes + i], 0xff);
+    }
+    test_free(want);
+  }
+}
+
+// Every part is what it would be by itself, to the bit, and nothing else is written.
+static void check_bucket(World *w, const Parts *parts, PmKDtype dtype, int reduce, uint32_t mesh, bool in_place) {
+  PmColl *c = world_add_coll(w, PM_COLL_ALL_REDUCE, dtype, reduce, 0, mesh);
+  int64_t all = lay_out(w, c, parts, in_place);
+  world_open(w);
+  for (int64_t r = 0; r < MAX_RANKS; r++) {
+    if (!world_has(w, r)) continue;
+    w->base[r] = test_malloc((size_t)all);
+    memset(w->base[r], 0xff, (size_t)all);
+    w->src[r] = w->base[r] + c->src.offset;
+    w->dst[r] = w->base[r] + c->dst.offset;
+    for (int32_t k = 0; k < parts->n; k++) {
+      char *src = w->base[r] + pm_coll_part(c, k).src.offset;
+      for (int64_t i = 0; i < parts->count[k]; i++) put(dtype, src, i, value_at(r, 1000 * k + i));
+    }
+  }
+  world_run(w, run_all_steps);
+  for (int64_t r = 0; r < MAX_RANKS; r++) {
+    if (!world_has(w, r)) continue;
+    if (w->statuses[r]) fail_msg("rank %d: %s", (int)r, pm_status_message(w->statuses[r]));
+    check_parts(w, c, r);
+    test_free(w->base[r]);
+  }
+  world_deinit(w);
+}
+
+static void buckets(void **state) {
+  static const Parts few[] = {
+      {1, {5}}, {2, {1, 1}}, {3, {0, 7, 0}}, {2, {0, 0}}, {4, {1000, 1, 3000, 17}}, {3, {17, MAX_COUNT, MAX_COUNT}}};
+  World w;
+  for (uint32_t i = 0; i < 6 * (uint32_t)PM_K_DTYPE_COUNT * 2 * 8; i++) {
+    const Parts *parts = &few[i % 6];
+    PmKDtype dtype = (PmKDtype)(i / 6 % PM_K_DTYPE_COUNT);
+    uint32_t mesh = i / 6 / PM_K_DTYPE_COUNT / 2;
+    if (dtype == PM_K_BOOL || (i % 6 > 3 && mesh != 7 && mesh != 2)) continue;
+    for (int in_place = 0; in_place < 2; in_place++) {
+      world_init(&w, *state, 2, 2, 2);
+      check_bucket(&w, parts, dtype, (int)(i / 6 / PM_K_DTYPE_COUNT % 2), mesh, in_place);
+    }
+  }
+}
+
+// As many parts as there may be, of no size that ranks divide; with room for all of them in the staging, for some at a
+// time, and for less than one.
+static void many_parts(void **state) {
+  static const int64_t stagings[] = {1 << 18, 6000, 1};
+  World w;
+  Parts parts = {.n = PM_MAX_PARTS};
+  for (int32_t i = 0; i < parts.n; i++) parts.count[i] = i % 17 == 3 ? 0 : i % 61 == 0 ? 701 : 1 + i % 7;
+  for (int i = 0; i < 3; i++) {
+    for (int in_place = 0; in_place < 2; in_place++) {
+      world_init(&w, *state, 3, 2, 0);
+      w.options.staging_bytes = stagings[i];
+      check_bucket(&w, &parts, in_place ? PM_K_F16 : PM_K_F32, 0, 3, in_place);
+    }
+  }
 }
 
 // ---- rows ----------------------------------------------------------------------------------------------------------
@@ -460,8 +568,16 @@ static void a_rank_that_fails(void **state) {
 
 static void disagree(World *w, int64_t rank) {
   PmColl other = *w->p->entries[PM_ENTRY_STEP].steps[0].u.coll;
-  other.count = 2;
-  PmCommCall call = {.coll = &other, .src = w->src[rank], .dst = w->dst[rank], .op = "another", .step = 41};
+  PmCollPart more = {1, {0, 4}, {0, 4}};
+  const bool *parts = w->context;
+  if (*parts) {
+    other.n_more = 1;
+    other.more = &more;
+  } else {
+    other.count = 2;
+  }
+  char *at = w->src[rank];
+  PmCommCall call = {.coll = &other, .src = at, .dst = w->dst[rank], .base = at, .op = "another", .step = 41};
   if (rank == 2) {
     w->statuses[rank] = w->comms[rank]->vtbl->run(w->comms[rank], &call);
   } else {
@@ -471,15 +587,50 @@ static void disagree(World *w, int64_t rank) {
 
 static void ranks_that_disagree(void **state) {
   World w;
-  faulty_world(&w, *state, 60);
-  world_run(&w, disagree);
-  for (int r = 0; r < 4; r += 2) {
-    if (!world_has(&w, r)) continue;
-    assert_int_equal(pm_status_code(w.statuses[r]), PM_ERR_PEER);
-    expect_text(w.statuses[r], "in another");
-    expect_text(w.statuses[r], "in a step");
+  for (int parts = 0; parts < 2; parts++) {
+    bool of_parts = parts;
+    faulty_world(&w, *state, 60);
+    w.context = &of_parts;
+    world_run(&w, disagree);
+    for (int r = 0; r < 4; r += 2) {
+      if (!world_has(&w, r)) continue;
+      assert_int_equal(pm_status_code(w.statuses[r]), PM_ERR_PEER);
+      expect_text(w.statuses[r], "in another");
+      expect_text(w.statuses[r], "in a step");
+    }
+    drop_faulty_world(&w);
   }
-  drop_faulty_world(&w);
+}
+
+// What ranks compare tells any two collectives apart that do not go together.
+static void forms(void **state) {
+  (void)state;
+  PmRows rows = {.width = 2, .n_dims = 2, .dims = {{.size = 4, .local = 2}, {.size = 3, .local = 3}}}, wide = rows;
+  PmRows small = rows;
+  PmCollPart more[] = {{3, {0, 12}, {0, 12}}, {4, {64, 16}, {64, 16}}}, moved = {3, {128, 12}, {256, 12}};
+  PmColl c[12];
+  for (int i = 0; i < 12; i++) c[i] = (PmColl){.kind = PM_COLL_ALL_REDUCE, .dtype = PM_K_F32, .n_mesh = 1, .count = 7};
+  wide.width = 3;
+  small.dims[1].local = 1;
+  c[1].kind = PM_COLL_SHIFT;
+  c[2].dtype = PM_K_I32;
+  c[3].reduce = 1;
+  c[4].mesh[0] = 1;
+  c[5].n_mesh = 0;
+  c[6].count = 8;
+  c[7].rows = &rows;
+  c[8].rows = &wide;
+  c[9].rows = &small;
+  c[10].more = c[11].more = more;
+  c[10].n_more = 1;
+  c[11].n_more = 2;
+  for (int i = 0; i < 12; i++) {
+    for (int k = 0; k < i; k++) assert_int_not_equal(pm_coll_form(&c[i]), pm_coll_form(&c[k]));
+  }
+  PmColl elsewhere = c[10];
+  elsewhere.more = &moved;
+  elsewhere.src.offset = 64;
+  assert_int_equal(pm_coll_form(&elsewhere), pm_coll_form(&c[10]));
 }
 
 int main(int argc, char **argv) {
@@ -490,6 +641,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test_prestate(groups_partition_the_mesh, t),
       cmocka_unit_test_prestate(many_pieces, t),
       cmocka_unit_test_prestate(no_elements, t),
+      cmocka_unit_test_prestate(buckets, t),
+      cmocka_unit_test_prestate(many_parts, t),
+      cmocka_unit_test(forms),
       cmocka_unit_test_prestate(rows_of_tables, t),
       cmocka_unit_test_prestate(concurrent_groups, t),
       cmocka_unit_test_prestate(a_rank_that_never_comes, t),

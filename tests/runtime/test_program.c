@@ -60,7 +60,7 @@ static void text_is_readable(void **state) {
   PmBuf text = {0};
   pm_program_print(fixture_model(&arena, 2, 2), &text);
   static const char *const lines[] = {
-      "pmodel.prun 5\n\nprogram model=\"fixture\" arena=896 persistent=576 live=896 steps=10 seed=7\n",
+      "pmodel.prun 6\n\nprogram model=\"fixture\" arena=896 persistent=576 live=896 steps=10 seed=7\n",
       "\n  mesh1 name=\"tensor\" size=2\n",
       "\n    %5 fma f32 a=1 b=4 c=3\n",
       "\n    %0 loop f32 arg=1 extent=4\n",
@@ -160,7 +160,7 @@ static void other_files_are_refused(void **state) {
   (void)state;
   assert_int_equal(read_code("", 0), PM_ERR_INPUT);
   assert_int_equal(read_code("hello", 5), PM_ERR_INPUT);
-  assert_int_equal(read_code("pmodel.prun 5\n", 14), PM_ERR_INPUT);
+  assert_int_equal(read_code("pmodel.prun 6\n", 14), PM_ERR_INPUT);
   char zeros[4096] = "\x89PMPRUN\n";
   assert_true(refused(read_code(zeros, sizeof zeros)));
   memset(zeros, 'a', sizeof zeros);

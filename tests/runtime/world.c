@@ -123,6 +123,7 @@ PmStatus *world_run_step(World *w, int64_t rank, int32_t step, char *src, char *
   const PmStep *s = &w->p->entries[PM_ENTRY_STEP].steps[step];
   PmCommCall call = {.coll = s->u.coll, .src = src, .dst = dst, .op = s->op, .loc = &w->p->locs[0], .step = 41};
   if (s->u.coll->rows) call.idx = w->idx[rank];
+  call.base = w->base[rank];
   return w->comms[rank]->vtbl->run(w->comms[rank], &call);
 }
 

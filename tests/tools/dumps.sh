@@ -13,12 +13,12 @@ for file in "$EXAMPLES"/*.pmodel; do
       cmp "$dump" back.pir || complain "$dump reads back to something else"
       n=$((n + 1))
     done
-    [ "$n" -eq 9 ] || complain "$dir has $n dumps, expected one of the frontend and one of each of eight passes"
+    [ "$n" -eq 10 ] || complain "$dir has $n dumps, expected one of the frontend and one of each of nine passes"
   done
 done
 
 # Passes run on text, as they ran in the pipeline.
-expect 0 opt gpt_tiny.tp2/00-frontend.pir --passes=simplify,differentiate,simplify,masters,pad,place,partition,simplify -o all.pir
+expect 0 opt gpt_tiny.tp2/00-frontend.pir --passes=simplify,differentiate,simplify,masters,pad,place,partition,simplify,bucket -o all.pir
 cmp all.pir "$(printf '%s\n' gpt_tiny.tp2/*.pir | tail -1)" || complain "the passes give something else on text"
 expect 0 check "$EXAMPLES/mlp.pmodel" --print-ir-after=frontend
 says err '^# after frontend'

@@ -29,7 +29,7 @@ same bwd <<'END'
 scatter_rows data 2 8,192 32,768 2
 gather_rows data 2 8,192 32,768 2
 END
-says out '^a step: 16 all_reduce .*, 2 all_gather \(64 bytes\), 4 scatter_rows \(131,072 bytes\), 4 gather_rows \(131,072 bytes\)$'
+says out '^a step: 7 all_reduce .*, 2 all_gather \(64 bytes\), 4 scatter_rows \(131,072 bytes\), 4 gather_rows \(131,072 bytes\)$'
 if grep -q 'd(layer.ffn.w[123])' out; then complain "gradients of experts are reduced: $(cat out)"; fi
 
 # Twice the slots, capacity: what is sent does not depend on the room that it goes to.

@@ -27,7 +27,7 @@ says out '^  "ok": true'
 
 for p in dp2 dp2_m2; do
   expect 0 show comm "$model" --plan $p.pplan
-  says out '^a step: 5 all_reduce \(114,692 bytes\)$'
+  says out '^a step: 2 all_reduce \(114,692 bytes\)$'
 done
 expect 0 show plan "$model" --plan dp2_m2.pplan
 says out '^accumulate\(micro=2\) +# dp2_m2.pplan:3:1$'

@@ -30,10 +30,10 @@ matrices=$((4 * E * E + 2 * E * F)) biases=$((5 * E + F))                  # of 
 layer=$(((4 * E + matrices + biases) * 4)) outside=$(((V * E + S * E + 2 * E) * 4)) # bytes; two norms a layer and one after
 all=$((L * layer + outside))
 
-# Data parallel: nothing but gradients, after the layers, and the loss.
+# Data parallel: nothing but gradients, in one bucket after the layers, and the loss.
 layout $m 'mesh data=4; shard batch -> data'
 sends $m.fwd '1 all_reduce (4 bytes)'
-sends $m.bwd "20 all_reduce ($all bytes)"
+sends $m.bwd "1 all_reduce ($all bytes)"
 nothing_else
 
 # ZeRO: scattered gradients and gathered updates; gradients scattered in the layer; parameters gathered where they are used,
@@ -66,7 +66,7 @@ sends $m.layer.fwd "2 all_reduce ($A bytes)"
 sends $m.layer.bwd "2 all_reduce ($A bytes)"
 sends $m.fwd '1 all_reduce (4 bytes)'
 cut=$(((matrices + 3 * E + F) / 4 + 2 * E + 4 * E)) # bo and b2 and the norms are whole
-sends $m.bwd "20 all_reduce ($((L * cut * 4 + outside)) bytes)"
+sends $m.bwd "1 all_reduce ($((L * cut * 4 + outside)) bytes)"
 sends step '1 all_reduce (4 bytes)'
 nothing_else
 
@@ -84,9 +84,9 @@ for m in gpt_tiny llama_tiny; do
   nothing_else
 
   # Positions split between the layers: gathers and scatters in place of sums. The backward brings back two column inputs
-  # that were saved split, and sums the gradients of norms and of biases on rows. Tokens stay whole, as the rows that they
-  # look up are cut: nothing is sent for them.
-  [ $m = gpt_tiny ] && whole="8 all_reduce ($(((6 * L + 2) * E * 4)) bytes)" || whole="3 all_reduce ($(((2 * L + 1) * E * 4)) bytes)"
+  # that were saved split, and sums the gradients of norms and of biases on rows, in one bucket. Tokens stay whole, as the
+  # rows that they look up are cut: nothing is sent for them.
+  [ $m = gpt_tiny ] && whole="1 all_reduce ($(((6 * L + 2) * E * 4)) bytes)" || whole="1 all_reduce ($(((2 * L + 1) * E * 4)) bytes)"
   layout $m "mesh tensor=2; shard $h, ff, vocab -> tensor; shard act seq -> tensor"
   sends $m.layer.fwd "2 all_gather ($((2 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
   sends $m.layer.bwd "4 all_gather ($((4 * A)) bytes), 2 reduce_scatter ($((2 * A)) bytes)"
@@ -96,10 +96,10 @@ for m in gpt_tiny llama_tiny; do
   nothing_else
 done
 
-# Micro-batches: gradients once a step, but with ZeRO-2 once a micro-batch.
+# Micro-batches: gradients once a step, in one bucket, but with ZeRO-2 once a micro-batch.
 m=gpt_tiny B=8
 layout $m 'mesh data=4; shard batch -> data; accumulate(micro=2)'
-sends step "21 all_reduce ($((all + 4)) bytes)"
+sends step "2 all_reduce ($((all + 4)) bytes)"
 nothing_else
 layout $m 'mesh data=4; shard batch -> data; accumulate(micro=2); zero(stage=1, over=data)'
 sends step "20 reduce_scatter ($all bytes), 2 all_reduce (8 bytes), 20 all_gather ($all bytes)"
