@@ -19,6 +19,71 @@ static void test_column_then_row(void **state) {
   fixture_deinit(&fx);
 }
 
+// Of a bucket each result takes the place of its operand, if nothing else reads that: of the four not that of the
+// second, which is returned too, nor of the third, a view of it.
+static void test_bucket(void **state) {
+  (void)state;
+  Fixture fx;
+  fixture_compile(&fx, HEAD
+                  "fn f body {\nparam %0 : f32[b:4/x, e:8]\nparam %1 : f32[b:4/x, h:4]\n"
+                  "%2 = dot[b](%0, %1) : f32[e:8, h:4]{+x}\n%3 = reduce.sum[b](%0) : f32[e:8]{+x}\n"
+                  "%4 = reduce.sum[b](%1) : f32[h:4]{+x}\n%5 = rename[e -> f](%3) : f32[f:8]{+x}\n"
+                  "%6, %7, %8, %9 = all_reduce.sum[/ x](%2, %3, %5, %4) : f32[e:8, h:4], f32[e:8], f32[f:8], f32[h:4]\n"
+                  "%10 = map.mul(%9, %9) : f32[h:4]\n%11 = all_reduce.sum[/ x](%3) : f32[e:8]\n"
+                  "%12 = map.neg(%11) : f32[e:8]\nreturn %6, %7, %8, %10, %12\n}\n");
+  assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_COLL), 2);
+  const PmEntry *e = &fx.p->entries[PM_ENTRY_STEP];
+  for (int32_t i = 0; i < e->n_steps; i++) {
+    const PmColl *c = e->steps[i].kind == PM_STEP_COLL ? e->steps[i].u.coll : NULL;
+    if (!c || c->n_more == 0) continue;
+    static const int64_t counts[] = {32, 8, 8, 4};
+    assert_int_equal(c->n_more, 3);
+    for (int32_t k = 0; k < 4; k++) {
+      const PmCollPart part = pm_coll_part(c, k);
+      assert_int_equal(part.count, counts[k]);
+      assert_int_equal(part.src.offset == part.dst.offset, k == 0 || k == 3);
+    }
+    assert_true(e->steps[i].bytes == 2 * (32 + 8 + 8 + 4) * 4);
+  }
+  fixture_compare(&fx, 1e-5);
+  fixture_deinit(&fx);
+}
+
+// Gradients that a repeat stacks make room too: it is not read again. What it carries may lie anywhere.
+static void test_bucket_of_repeat(void **state) {
+  (void)state;
+  Fixture fx;
+  fixture_compile(&fx, HEAD
+                  "fn g body {\nparam %0 : f32[e:8]{+x}\nparam %1 : f32[b:4/x, e:8]\n"
+                  "%2 = reduce.sum[b](%1) : f32[e:8]{+x}\n%3 = map.add(%0, %2) : f32[e:8]{+x}\n"
+                  "return %3, %2\n}\n"
+                  "fn f body {\nparam %0 : f32[d:2, b:4/x, e:8]\n%1 = reduce.sum[d, b](%0) : f32[e:8]{+x}\n"
+                  "%2, %3 = repeat[d] @g carry=1 inv=0 (%1, %0) : f32[e:8]{+x}, f32[d:2, e:8]{+x}\n"
+                  "%4, %5 = all_reduce.sum[/ x](%2, %3) : f32[e:8], f32[d:2, e:8]\nreturn %4, %5\n}\n");
+  const PmEntry *e = &fx.p->entries[PM_ENTRY_STEP];
+  for (int32_t i = 0; i < e->n_steps; i++) {
+    if (e->steps[i].kind != PM_STEP_COLL) continue;
+    const PmColl *c = e->steps[i].u.coll;
+    assert_int_not_equal(c->src.offset, c->dst.offset);
+    assert_int_equal(c->more[0].src.offset, c->more[0].dst.offset);
+  }
+  fixture_compare(&fx, 1e-5);
+  fixture_deinit(&fx);
+}
+
+// A carried value that a body hands on, and stacks as it comes, lives in the stack: that gives no room.
+static void test_bucket_of_stacked_carry(void **state) {
+  (void)state;
+  check(HEAD
+        "fn g body {\nparam %0 : f32[e:8]{+x}\nparam %1 : f32[b:4/x, e:8]\n"
+        "%2 = reduce.sum[b](%1) : f32[e:8]{+x}\nreturn %0, %0, %2\n}\n"
+        "fn f body {\nparam %0 : f32[d:2, b:4/x, e:8]\n%1 = reduce.sum[d, b](%0) : f32[e:8]{+x}\n"
+        "%2, %3, %4 = repeat[d] @g carry=1 inv=0 (%1, %0) : f32[e:8]{+x}, f32[d:2, e:8]{+x}, f32[d:2, e:8]{+x}\n"
+        "%5, %6 = all_reduce.sum[/ x](%3, %4) : f32[d:2, e:8], f32[d:2, e:8]\n%7 = all_reduce.sum[/ x](%2) : f32[e:8]\n"
+        "%8 = map.add(%7, %7) : f32[e:8]\nreturn %5, %6, %7, %8\n}\n",
+        1e-5);
+}
+
 static void test_moves(void **state) {
   (void)state;
   check(HEAD
@@ -113,7 +178,8 @@ static void test_shift(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_column_then_row), cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_column_then_row), cmocka_unit_test(test_bucket), cmocka_unit_test(test_bucket_of_repeat),
+      cmocka_unit_test(test_bucket_of_stacked_carry), cmocka_unit_test(test_moves),
       cmocka_unit_test(test_reduce_scatter),  cmocka_unit_test(test_vocabulary),
       cmocka_unit_test(test_positions),       cmocka_unit_test(test_slices_along_two_axes),
       cmocka_unit_test(test_zigzag),          cmocka_unit_test(test_shift),

@@ -276,6 +276,26 @@ static void test_collectives(void **state) {
                  "stage local only");
 }
 
+// A bucket: what one of several is refused for, and that they have one dtype.
+static void test_buckets(void **state) {
+  (void)state;
+#define BUCKET(first, second, results, out)                                                                  \
+  LOCAL "fn f body {\nparam %0 : " first "\nparam %1 : " second "\n" results " = all_reduce.sum[/ x](%0, %1) : " out \
+        "\nreturn %2\n}\n"
+  fixture_refuse(BUCKET("f32[b:4]{+x}", "f32[e:8]{+x}", "%2", "f32[b:4]"), "another number of results");
+  fixture_refuse(BUCKET("f32[b:4]{+x}", "f32[e:8]{+x}", "%2, %3, %4", "f32[b:4], f32[e:8], f32[]"),
+                 "another number of results");
+  fixture_refuse(BUCKET("f32[b:4]{+x}", "f32[e:8]{+y}", "%2, %3", "f32[b:4], f32[e:8]"), "owes no such");
+  fixture_refuse(BUCKET("f32[b:4]{+x}", "f32[e:8]{max x}", "%2, %3", "f32[b:4], f32[e:8]"), "owes no such");
+  fixture_refuse(BUCKET("f32[b:4]{+x}", "f64[e:8]{+x}", "%2, %3", "f32[b:4], f64[e:8]"), "another dtype");
+  fixture_refuse(BUCKET("f32[b:4]{+x}", "f32[e:8]{+x}", "%2, %3", "f32[b:4], f32[e:8]{+x}"), "the result is f32[e:8]");
+  fixture_refuse(LOCAL "fn f body {\nall_reduce.sum[/ x]()\nreturn\n}\n", "1 to 256 operands");
+  Fixture fx;
+  fixture_init(&fx);
+  fixture_read(&fx, BUCKET("f32[b:4]{+x}", "f32[e:8/y]{+x}", "%2, %3", "f32[b:4] \"a\", f32[e:8/y] \"b\"!"));
+  fixture_deinit(&fx);
+}
+
 #define CALLEE                                                                \
   "fn g body {\nparam %0 : f32[s:6]\nparam %1 : f32[]\nparam %2 : f32[s:6]\n" \
   "%3 = map.mul(%0, %2) : f32[s:6]\n%4 = reduce.sum[s](%3) : f32[]\nreturn %3, %4\n}\n"
@@ -410,7 +430,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pointwise),  cmocka_unit_test(test_sums),        cmocka_unit_test(test_axes),
       cmocka_unit_test(test_local_maps), cmocka_unit_test(test_local_sums),  cmocka_unit_test(test_local_axes),
-      cmocka_unit_test(test_rows),       cmocka_unit_test(test_collectives), cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_rows),       cmocka_unit_test(test_collectives), cmocka_unit_test(test_calls), cmocka_unit_test(test_buckets),
       cmocka_unit_test(test_hostile),    cmocka_unit_test(test_build),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,8 +85,11 @@ static void touch_step(Checker *c, const PmStep *s, int32_t entry, int32_t step)
     touch(c, s->u.dot->b, true, false, entry, step);
     touch(c, s->u.dot->c, false, true, entry, step);
   } else if (s->kind == PM_STEP_COLL) {
-    touch(c, s->u.coll->src, true, s->u.coll->src.offset == s->u.coll->dst.offset, entry, step);
-    touch(c, s->u.coll->dst, false, true, entry, step);
+    for (int32_t i = 0; i <= s->u.coll->n_more; i++) {
+      const PmCollPart part = pm_coll_part(s->u.coll, i);
+      touch(c, part.src, true, part.src.offset == part.dst.offset, entry, step);
+      touch(c, part.dst, false, true, entry, step);
+    }
     if (s->u.coll->rows) touch(c, s->u.coll->rows->idx, true, false, entry, step);
   } else if (s->kind == PM_STEP_SLOTS) {
     touch(c, s->u.slots->idx, true, false, entry, step);

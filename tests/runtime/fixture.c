@@ -327,3 +327,19 @@ PmProgram *fixture_routing(PmArena *arena, int64_t data) {
   fixture_finish(p);
   return p;
 }
+
+PmProgram *fixture_bucket(PmArena *arena, int64_t data) {
+  PmProgram *p = fixture_empty(arena, data, 0, 0);
+  static const char *const names[] = {"a", "b", "c", "d"};
+  static const int64_t counts[] = {10, 3, 3, 1};
+  PmRange at[4];
+  for (int i = 0; i < 4; i++) at[i] = fixture_buffer(p, names[i], 64 * i, counts[i] * 4, -1, 0, 0)->at;
+  PmColl *c = fixture_step(p, PM_ENTRY_STEP, PM_STEP_COLL, "all_reduce")->u.coll;
+  *c = (PmColl){.kind = PM_COLL_ALL_REDUCE, .dtype = PM_K_F32, .n_mesh = 1, .count = 10, .src = at[0], .dst = at[0]};
+  c->n_more = 2;
+  c->more = PM_NEW_N(arena, PmCollPart, 2);
+  c->more[0] = (PmCollPart){3, at[1], at[2]};
+  c->more[1] = (PmCollPart){1, at[3], at[3]};
+  fixture_finish(p);
+  return p;
+}

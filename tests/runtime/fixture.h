@@ -42,4 +42,8 @@ enum { MODEL_W, MODEL_X, MODEL_Y, MODEL_T };
 // slots, scatter_rows, gather_rows. Everything is persistent: idx, x, counts, all, slots, work, h, y.
 PmProgram *fixture_routing(PmArena *arena, int64_t data);
 
+// mesh data. One step, an all_reduce of three parts of f32: a[10] in place, b[3] to c[3], d[1] in place. Everything is
+// persistent.
+PmProgram *fixture_bucket(PmArena *arena, int64_t data);
+
 #endif

@@ -16,16 +16,20 @@ static PmProgram *read_back(PmArena *arena, const PmBuf *b) {
 
 static void both_forms_round_trip(void **state) {
   (void)state;
-  const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 4}, {2, 2}, {4, 0}};  // 0: the program that routes
+  // 0: the program that routes, -1: the one with a bucket
+  const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 4}, {2, 2}, {4, 0}, {4, -1}};
   for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
     PmArena arena;
     pm_arena_init(&arena, 0);
-    const bool routes = meshes[i][1] == 0;
-    PmProgram *p = routes ? fixture_routing(&arena, meshes[i][0]) : fixture_model(&arena, meshes[i][0], meshes[i][1]);
+    const int64_t data = meshes[i][0], tensor = meshes[i][1];
+    const bool bare = tensor <= 0;
+    PmProgram *p = tensor == 0  ? fixture_routing(&arena, data)
+                   : tensor < 0 ? fixture_bucket(&arena, data)
+                                : fixture_model(&arena, data, tensor);
     p->plan = i ? "a \"quoted\" \\ plan \xc3\xa9" : NULL;
     const char *files[] = {"a*.txt"};
-    if (!routes) p->data = (PmProgData){.format = "bytes", .n_files = 1, .files = files, .x = 1, .y = 2};
-    if (!routes && i % 2 == 1) {
+    if (!bare) p->data = (PmProgData){.format = "bytes", .n_files = 1, .files = files, .x = 1, .y = 2};
+    if (!bare && i % 2 == 1) {
       PmProgFeed *feeds = PM_NEW_N(&arena, PmProgFeed, 2);
       feeds[0] = (PmProgFeed){1, 0, 1};
       feeds[1] = (PmProgFeed){2, 0, 1};
@@ -35,7 +39,7 @@ static void both_forms_round_trip(void **state) {
       p->data.feeds = feeds;
     }
     p->seed = UINT64_MAX;
-    if (!routes) p->kernels[4].instrs[1].number = -0.0;
+    if (!bare) p->kernels[4].instrs[1].number = -0.0;
     PmBuf binary = {0}, text = {0}, binary2 = {0}, text2 = {0}, binary3 = {0};
     pm_program_write(p, &binary);
     pm_program_print(p, &text);
@@ -153,6 +157,7 @@ static void flips_never_crash(void **state) {
   pm_arena_init(&arena, 0);
   flip_all(fixture_model(&arena, 2, 2));
   flip_all(fixture_routing(&arena, 2));
+  flip_all(fixture_bucket(&arena, 2));
   pm_arena_deinit(&arena);
 }
 

@@ -1,6 +1,7 @@
 // Every claim that the validator proves, broken once.
 #include <string.h>
 
+#include "base/checked.h"
 #include "fixture.h"
 #include "harness.h"
 #include "runtime/validate.h"
@@ -254,6 +255,39 @@ static void slots_work(PmProgram *p) { step(p, 2)->u.slots->work.bytes -= 4; }
 static void slots_in_place(PmProgram *p) { step(p, 2)->u.slots->dst = step(p, 2)->u.slots->idx; }
 static void slots_over_counts(PmProgram *p) { step(p, 2)->u.slots->work = step(p, 2)->u.slots->counts; }
 
+// ---- a bucket
+// ---------------------------------
+static PmColl *bucket(PmProgram *p) { return step(p, 0)->u.coll; }
+static void part_none(PmProgram *p) { bucket(p)->more[1].count = 0; }
+static void part_short(PmProgram *p) { bucket(p)->more[0].count = 4; }
+static void part_huge(PmProgram *p) { bucket(p)->more[0].count = INT64_MAX / 2; }
+static void parts_huge(PmProgram *p) { bucket(p)->more[0].count = bucket(p)->more[1].count = INT64_MAX / 5; }
+static void part_far(PmProgram *p) { bucket(p)->more[1].src.offset = p->arena_bytes; }
+static void part_odd(PmProgram *p) { bucket(p)->more[0].dst.offset += 2; }
+static void part_dead(PmProgram *p) { bucket(p)->more[0].dst.offset += 12; }
+static void part_shifted(PmProgram *p) {
+  bucket(p)->count = 3;
+  bucket(p)->dst.offset += 4;
+  bucket(p)->dst.bytes -= 4;
+}
+static void parts_meet(PmProgram *p) { bucket(p)->more[0].dst.offset = 12; }
+static void part_written(PmProgram *p) { bucket(p)->more[0].src.offset = 192 - 64 * 3; }
+static void part_over_source(PmProgram *p) { bucket(p)->more[1].dst.offset = 64 + 8; }
+static void parts_of_shift(PmProgram *p) { bucket(p)->kind = PM_COLL_SHIFT; }
+static void parts_negative(PmProgram *p) { bucket(p)->n_more = -1; }
+static void parts_many(PmProgram *p) {
+  bucket(p)->n_more = PM_MAX_PARTS;
+  bucket(p)->more = PM_NEW_N(p->arena, PmCollPart, PM_MAX_PARTS);
+}
+
+static const Case bucket_cases[] = {
+    {"of 0 elements", part_none},     {"needs", part_short},         {"a collective of", part_huge},
+    {"needs", parts_huge},            {"inside the arena", part_far}, {"not aligned", part_odd},
+    {"every live buffer", part_dead}, {"overlap", part_shifted},     {"overlap", parts_meet},
+    {"overlap", part_written},        {"overlap", part_over_source}, {"malformed", parts_of_shift},
+    {"malformed", parts_negative},    {"malformed", parts_many},
+};
+
 static const Case routing_cases[] = {
     {"malformed", rows_missing},
     {"malformed", rows_unasked},
@@ -285,24 +319,33 @@ static const Case routing_cases[] = {
     {"overlaps", slots_over_counts},
 };
 
-static void damage_to_routing_is_found(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof routing_cases / sizeof *routing_cases; i++) {
+static void damage_to(PmProgram *make(PmArena *arena, int64_t data), const Case *all, size_t n) {
+  for (size_t i = 0; i < n; i++) {
     PmArena arena;
     pm_arena_init(&arena, 0);
-    PmProgram *p = fixture_routing(&arena, 2);
+    PmProgram *p = make(&arena, 2);
     PmStatus *st = pm_program_validate(p);
     if (st) pm_status_print(st, stderr);
     assert_null(st);
-    routing_cases[i].damage(p);
+    all[i].damage(p);
     st = pm_program_validate(p);
-    if (!st || !strstr(pm_status_message(st), routing_cases[i].expected)) {
-      fail_msg("case %zu: expected `%s`, got `%s`", i, routing_cases[i].expected, pm_status_message(st));
+    if (!st || !strstr(pm_status_message(st), all[i].expected)) {
+      fail_msg("case %zu: expected `%s`, got `%s`", i, all[i].expected, pm_status_message(st));
     }
     assert_int_equal(pm_status_code(st), PM_ERR_CORRUPTION);
     pm_status_drop(st);
     pm_arena_deinit(&arena);
   }
+}
+
+static void damage_to_routing_is_found(void **state) {
+  (void)state;
+  damage_to(fixture_routing, routing_cases, sizeof routing_cases / sizeof *routing_cases);
+}
+
+static void damage_to_buckets_is_found(void **state) {
+  (void)state;
+  damage_to(fixture_bucket, bucket_cases, sizeof bucket_cases / sizeof *bucket_cases);
 }
 
 // What must not be refused: rotary halves in place, a row softmax in place, columns per turn, a scatter.
@@ -384,6 +427,7 @@ int main(void) {
       cmocka_unit_test(models_are_valid),
       cmocka_unit_test(damage_is_found),
       cmocka_unit_test(damage_to_routing_is_found),
+      cmocka_unit_test(damage_to_buckets_is_found),
       cmocka_unit_test(clever_kernels_are_valid),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
