@@ -33,7 +33,8 @@ static bool used_once(const PmCgRegion *r, PmCgId v) {
 // Nothing but node n reads the operand, so that its memory may take the result.
 static bool gives_way(const PmCgRegion *r, const PmCgNode *n, PmCgId v, PmCgRef src) {
   const PmCgNode *def = pm_cg_def(r, v);
-  if (!def || src.bytes != r->bufs[src.buf].bytes || src.buf < r->n_params || r->bufs[src.buf].table != PM_NONE) return false;
+  if (!def || src.bytes != r->bufs[src.buf].bytes || src.buf < r->n_params || r->bufs[src.buf].table != PM_NONE)
+    return false;
   if (n->op != PM_OP_all_reduce || r->info[v].home == PM_NONE || !used_once(r, v)) return false;
   // What a repeat carries may lie anywhere, also in what it stacks.
   if (def->op != PM_OP_repeat) return true;

@@ -231,8 +231,7 @@ int64_t pm_plan_bytes(const PmExpr *e) {
 
 static bool need_bytes(const Check *c, const PmExpr *e) {
   if (e->kind != PM_X_STR) return refuse(c, e->span, "a size in quotes is needed here, such as \"4GiB\"");
-  return pm_plan_bytes(e) > 0 ||
-         refuse(c, e->span, "a size is a whole number with B, KiB, MiB, GiB or TiB behind it");
+  return pm_plan_bytes(e) > 0 || refuse(c, e->span, "a size is a whole number with B, KiB, MiB, GiB or TiB behind it");
 }
 
 // All that rules may name: paths of variables and of values, listed once.

@@ -192,7 +192,8 @@ PmStatus *pm_eval_permute(PmEval *e) {
   for (int64_t r = 0; r < e->out->ranks; r++) {
     int64_t at = 0;
     for (int32_t i = 0; i < p.n; i++) at = at * m->mesh[p.to[i]].size + pm_mesh_coord(m, r, p.to[i]);
-    memcpy(pm_rank_data(e->out, r), pm_rank_data(e->in[0], pm_group_member(e, r, at)), (size_t)e->out->n * sizeof(double));
+    memcpy(pm_rank_data(e->out, r), pm_rank_data(e->in[0], pm_group_member(e, r, at)),
+           (size_t)e->out->n * sizeof(double));
   }
   return NULL;
 }

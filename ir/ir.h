@@ -90,8 +90,8 @@ typedef struct PmLoc {
 //                  takes (carried, invariant, stacked without the repeat axis) and returns (carried, produced); the
 //                  node's results are (carried after the last turn, produced with the repeat axis as first dim).
 //                  reverse: the turns run from the last element of the repeat axis to the first
-//   all_reduce     mesh[n_mesh], kind: result i is operand i without these partials. One to PM_MAX_PARTS operands of one
-//                  dtype: a bucket, which is one exchange
+//   all_reduce     mesh[n_mesh], kind: result i is operand i without these partials. One to PM_MAX_PARTS operands,
+//                  all of one dtype: a bucket, which is one exchange
 //   all_gather     mesh[n_mesh] (minor end of the split of axes[0]), axes[0]
 //   reduce_scatter mesh[n_mesh], kind, axes[0] (mesh axes are appended to its split)
 //   all_to_all     mesh[n_mesh]: from the minor end of axes[0]'s split to the minor end of to[0]'s

@@ -35,13 +35,13 @@ typedef struct Pass {
 typedef struct Work {
   Pass *p;
   const PmFn *f;
-  uint8_t *use;       // by value: Use
+  uint8_t *use;  // by value: Use
   Bucket *buckets;
   int32_t n_buckets, cap_buckets;
-  int32_t *of_node;   // by node: its bucket, or PM_NONE
-  int32_t *seen;      // by node: the last search that met it
+  int32_t *of_node;  // by node: its bucket, or PM_NONE
+  int32_t *seen;     // by node: the last search that met it
   int32_t *stack;
-  bool *reached;      // by bucket: the search met it
+  bool *reached;  // by bucket: the search met it
 } Work;
 
 static void raise(uint8_t *use, Use to) {

@@ -154,8 +154,8 @@ typedef struct PmRows {
 //                   member that holds the row that its index names, if one does; other rows are zero. Members in order,
 //                   positions in order: of several for one row the last counts
 // dst may equal src for all_reduce only; otherwise the ranges do not overlap. Reductions run in member order.
-// An all_reduce may have more parts, of the same dtype, each from its src to its dst: one exchange for all of them. Each
-// dst may equal its own src, and overlaps no other range.
+// An all_reduce may have more parts, of the same dtype, each from its src to its dst: one exchange for all of them.
+// Each dst may equal its own src, and overlaps no other range.
 typedef struct PmCollPart {
   int64_t count;
   PmRange src, dst;

@@ -156,7 +156,8 @@ static void add_coll(PmComm *c, const PmProgram *p, const PmStep *step) {
     r.mesh[i] = p->mesh_name[coll->mesh[i]];
     r.group *= p->mesh_size[coll->mesh[i]];
   }
-  r.elements = coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_SHIFT ? pm_coll_elements(coll) : coll->count * r.group;
+  r.elements =
+      coll->kind == PM_COLL_ALL_REDUCE || coll->kind == PM_COLL_SHIFT ? pm_coll_elements(coll) : coll->count * r.group;
   if (coll->rows) r.elements = coll->count * coll->rows->width;
   r.bytes = r.elements * pm_kdtype_bytes((PmKDtype)coll->dtype);
   if (step->loc >= 0) {

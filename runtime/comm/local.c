@@ -182,7 +182,8 @@ static void all_reduce(const PmProgram *p, const Group *g, int32_t me, const PmC
   int64_t all = pm_coll_elements(c), per = all / g->n, rest = all % g->n, size = pm_kdtype_bytes((PmKDtype)c->dtype);
   int64_t begin = per * me + (me < rest ? me : rest), end = begin + per + (me < rest), at = 0;
   for (int32_t i = 0; i <= c->n_more; i++) {
-    int64_t count = pm_coll_part(c, i).count, lo = begin > at ? begin - at : 0, hi = end - at < count ? end - at : count;
+    int64_t count = pm_coll_part(c, i).count, lo = begin > at ? begin - at : 0,
+            hi = end - at < count ? end - at : count;
     // Only this member touches these bytes of any source or result, so results may be the sources.
     if (lo < hi) reduce_bytes(g, me, i, lo * size, (hi - lo) * size, 0, g->n, lo * size);
     at += count;
@@ -303,7 +304,7 @@ static void add_family(void *context, const PmColl *c) {
   for (int64_t g = 0; g < f->n_groups; g++) {
     f->groups[g].n = size;
     f->groups[g].ranks = PM_NEW_N(&w->arena, int64_t, size);
-    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, (int64_t)size * size);
+    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, (int64_t)size *size);
     raw = pm_arena_alloc_n(&w->arena, (size_t)size + 1, sizeof(Slot));
     f->groups[g].slots = (Slot *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
   }

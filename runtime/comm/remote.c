@@ -19,7 +19,7 @@
 #include "runtime/futex.h"
 #include "runtime/rows.h"
 
-#define SMALL_BYTES 4096   // an all-reduce of so many bytes sends everything to everybody, once
+#define SMALL_BYTES 4096  // an all-reduce of so many bytes sends everything to everybody, once
 #define PACK_BYTES 65536  // parts of up to so many bytes are copied together, larger ones travel from where they are
 #define SPINS 200
 #define BUSY_S 0.002  // a waiting rank sleeps after this
@@ -28,7 +28,7 @@
 
 typedef struct Head {
   int64_t step;
-  uint64_t form;  // pm_coll_form
+  uint64_t form;      // pm_coll_form
   int32_t line, col;  // line 0: no place
   char op[48], path[104];
 } Head;
@@ -618,7 +618,8 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   if (f->n == 1 && !c->rows) {
     for (int32_t i = 0; i <= c->n_more; i++) {
       int64_t bytes = pm_coll_part(c, i).count * pm_kdtype_bytes((PmKDtype)c->dtype);
-      if (pm_comm_src(call, i) != pm_comm_dst(call, i)) memcpy(pm_comm_dst(call, i), pm_comm_src(call, i), (size_t)bytes);
+      if (pm_comm_src(call, i) != pm_comm_dst(call, i))
+        memcpy(pm_comm_dst(call, i), pm_comm_src(call, i), (size_t)bytes);
     }
     return NULL;
   }

@@ -178,11 +178,17 @@ static void test_shift(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_column_then_row), cmocka_unit_test(test_bucket), cmocka_unit_test(test_bucket_of_repeat),
-      cmocka_unit_test(test_bucket_of_stacked_carry), cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_reduce_scatter),  cmocka_unit_test(test_vocabulary),
-      cmocka_unit_test(test_positions),       cmocka_unit_test(test_slices_along_two_axes),
-      cmocka_unit_test(test_zigzag),          cmocka_unit_test(test_shift),
+      cmocka_unit_test(test_column_then_row),
+      cmocka_unit_test(test_bucket),
+      cmocka_unit_test(test_bucket_of_repeat),
+      cmocka_unit_test(test_bucket_of_stacked_carry),
+      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_reduce_scatter),
+      cmocka_unit_test(test_vocabulary),
+      cmocka_unit_test(test_positions),
+      cmocka_unit_test(test_slices_along_two_axes),
+      cmocka_unit_test(test_zigzag),
+      cmocka_unit_test(test_shift),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

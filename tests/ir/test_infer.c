@@ -279,7 +279,7 @@ static void test_collectives(void **state) {
 // A bucket: what one of several is refused for, and that they have one dtype.
 static void test_buckets(void **state) {
   (void)state;
-#define BUCKET(first, second, results, out)                                                                  \
+#define BUCKET(first, second, results, out)                                                                          \
   LOCAL "fn f body {\nparam %0 : " first "\nparam %1 : " second "\n" results " = all_reduce.sum[/ x](%0, %1) : " out \
         "\nreturn %2\n}\n"
   fixture_refuse(BUCKET("f32[b:4]{+x}", "f32[e:8]{+x}", "%2", "f32[b:4]"), "another number of results");
@@ -430,8 +430,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pointwise),  cmocka_unit_test(test_sums),        cmocka_unit_test(test_axes),
       cmocka_unit_test(test_local_maps), cmocka_unit_test(test_local_sums),  cmocka_unit_test(test_local_axes),
-      cmocka_unit_test(test_rows),       cmocka_unit_test(test_collectives), cmocka_unit_test(test_calls), cmocka_unit_test(test_buckets),
-      cmocka_unit_test(test_hostile),    cmocka_unit_test(test_build),
+      cmocka_unit_test(test_rows),       cmocka_unit_test(test_collectives), cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_buckets),    cmocka_unit_test(test_hostile),     cmocka_unit_test(test_build),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

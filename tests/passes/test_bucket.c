@@ -27,9 +27,7 @@ static void read_text(Test *t, const char *head, const char *body) {
   pm_buf_deinit(&text);
 }
 
-static void end(Test *t) {
-  pm_arena_deinit(&t->arena);
-}
+static void end(Test *t) { pm_arena_deinit(&t->arena); }
 
 // The last function on made-up inputs, as every rank has it.
 static PmTensor *results_of(Test *t) {
@@ -76,12 +74,12 @@ static void check(const char *head, const char *body, const char *want) {
 }
 
 #define STEP "fn step step {\n"
-#define GRADS                                      \
-  "  param %0 : f32[b:8/x, e:4]\n"                 \
-  "  param %1 : f32[e:4] var=\"w\"\n"              \
-  "  param %2 : f32[e:4] var=\"v\"\n"              \
-  "  %3 = reduce.sum[b](%0) : f32[e:4]{+x}\n"      \
-  "  %4 = map.mul(%0, %0) : f32[b:8/x, e:4]\n"     \
+#define GRADS                                  \
+  "  param %0 : f32[b:8/x, e:4]\n"             \
+  "  param %1 : f32[e:4] var=\"w\"\n"          \
+  "  param %2 : f32[e:4] var=\"v\"\n"          \
+  "  %3 = reduce.sum[b](%0) : f32[e:4]{+x}\n"  \
+  "  %4 = map.mul(%0, %0) : f32[b:8/x, e:4]\n" \
   "  %5 = reduce.sum[b](%4) : f32[e:4]{+x}\n"
 
 // The reader of the first moves behind, what is independent of both keeps its place before them.
@@ -144,16 +142,16 @@ static void test_awaited(void **state) {
 // Of four bytes an element: a bucket of 32 takes two, one of 16 one, one of 4 not even that.
 static void test_sizes(void **state) {
   (void)state;
-#define THREE                                             \
-  STEP GRADS                                              \
-  "  %6 = reduce.max[b](%0) : f32[e:4]{max x}\n"          \
-  "  %7 = map.exp(%0) : f32[b:8/x, e:4]\n"                \
-  "  %8 = reduce.sum[b](%7) : f32[e:4]{+x}\n"
-#define THREE_APART                                       \
-  THREE                                                   \
-  "  %9 = all_reduce.sum[/ x](%3) : f32[e:4]\n"           \
-  "  %10 = all_reduce.sum[/ x](%5) : f32[e:4]\n"          \
-  "  %11 = all_reduce.sum[/ x](%8) : f32[e:4]\n"          \
+#define THREE                                        \
+  STEP GRADS                                         \
+      "  %6 = reduce.max[b](%0) : f32[e:4]{max x}\n" \
+      "  %7 = map.exp(%0) : f32[b:8/x, e:4]\n"       \
+      "  %8 = reduce.sum[b](%7) : f32[e:4]{+x}\n"
+#define THREE_APART                              \
+  THREE                                          \
+  "  %9 = all_reduce.sum[/ x](%3) : f32[e:4]\n"  \
+  "  %10 = all_reduce.sum[/ x](%5) : f32[e:4]\n" \
+  "  %11 = all_reduce.sum[/ x](%8) : f32[e:4]\n" \
   "  return %9 var=\"w\", %10 var=\"v\", %11 var=\"k\", %6\n}\n"
   check(HEAD(" bucket=0"), THREE_APART, NULL);
   check(HEAD(" bucket=4"), THREE_APART, NULL);
@@ -169,11 +167,12 @@ static void test_sizes(void **state) {
         "  return %9 var=\"w\", %10 var=\"v\", %11 var=\"k\", %6\n}\n");
 }
 
-// Over y the second hangs on the first of x, and the second of x on it: joined both ways they would wait for each other.
+// Over y the second hangs on the first of x, and the second of x on it: joined both ways they would wait for each
+// other.
 static void test_no_circle(void **state) {
   (void)state;
-#define TWO_WAYS                                                                                        \
-  "fn step step {\n  param %0 : f32[b:8/x, e:4]\n  param %1 : f32[b:8/y, e:4]\n"                        \
+#define TWO_WAYS                                                                 \
+  "fn step step {\n  param %0 : f32[b:8/x, e:4]\n  param %1 : f32[b:8/y, e:4]\n" \
   "  %2 = reduce.sum[b](%0) : f32[e:4]{+x}\n  %3 = reduce.sum[b](%1) : f32[e:4]{+y}\n"
   check(HEAD(""),
         TWO_WAYS
@@ -197,23 +196,26 @@ static void test_no_circle(void **state) {
 // awaited, what is stacked for the update is not.
 static void test_calls(void **state) {
   (void)state;
-#define TURN                                                                                                       \
-  "fn turn body {\n  param %0 : f32[e:4]\n  param %1 : f32[b:8/x, e:4]\n"                                          \
-  "  %2 = reduce.sum[b](%1) : f32[e:4]{+x}\n  %3 = map.mul(%1, %1) : f32[b:8/x, e:4]\n"                            \
-  "  %4 = reduce.sum[b](%3) : f32[e:4]{+x}\n  %5 = map.sin(%1) : f32[b:8/x, e:4]\n"                                \
+#define TURN                                                                            \
+  "fn turn body {\n  param %0 : f32[e:4]\n  param %1 : f32[b:8/x, e:4]\n"               \
+  "  %2 = reduce.sum[b](%1) : f32[e:4]{+x}\n  %3 = map.mul(%1, %1) : f32[b:8/x, e:4]\n" \
+  "  %4 = reduce.sum[b](%3) : f32[e:4]{+x}\n  %5 = map.sin(%1) : f32[b:8/x, e:4]\n"     \
   "  %6 = reduce.sum[b](%5) : f32[e:4]{+x}\n"
-#define UPDATE "fn sgd update {\n  param %0 : f32[e:4]\n  param %1 : f32[e:4]\n  %2 = map.sub(%0, %1) : f32[e:4]\n  return %2\n}\n\n"
-#define CALLER                                                                                                     \
-  STEP "  param %0 : f32[e:4]\n  param %1 : f32[layer:2, b:8/x, e:4]\n  param %2 : f32[e:4] var=\"w\"\n"           \
-  "  param %3 : f32[e:4] var=\"v\"\n"                                                                              \
-  "  %4, %5, %6 = repeat[layer] @turn carry=1 inv=0 (%0, %1) : f32[e:4], f32[layer:2, e:4], f32[layer:2, e:4]\n"   \
-  "  %7 = reduce.sum[layer](%5) : f32[e:4]\n  %8 = reduce.sum[layer](%6) : f32[e:4]\n"                             \
-  "  %9 = call @sgd(%2, %7) : f32[e:4]\n  %10 = map.add(%3, %8) : f32[e:4]\n"                                      \
-  "  return %9 var=\"w\", %10 var=\"v\", %4 report=\"r\"\n}\n"
+#define UPDATE                                                                                                  \
+  "fn sgd update {\n  param %0 : f32[e:4]\n  param %1 : f32[e:4]\n  %2 = map.sub(%0, %1) : f32[e:4]\n  return " \
+  "%2\n}\n\n"
+#define CALLER                                                                                                        \
+  STEP "  param %0 : f32[e:4]\n  param %1 : f32[layer:2, b:8/x, e:4]\n  param %2 : f32[e:4] var=\"w\"\n"              \
+       "  param %3 : f32[e:4] var=\"v\"\n"                                                                            \
+       "  %4, %5, %6 = repeat[layer] @turn carry=1 inv=0 (%0, %1) : f32[e:4], f32[layer:2, e:4], f32[layer:2, e:4]\n" \
+       "  %7 = reduce.sum[layer](%5) : f32[e:4]\n  %8 = reduce.sum[layer](%6) : f32[e:4]\n"                           \
+       "  %9 = call @sgd(%2, %7) : f32[e:4]\n  %10 = map.add(%3, %8) : f32[e:4]\n"                                    \
+       "  return %9 var=\"w\", %10 var=\"v\", %4 report=\"r\"\n}\n"
   check(HEAD(""),
         TURN
         "  %7 = all_reduce.sum[/ x](%2) : f32[e:4]\n  %8 = all_reduce.sum[/ x](%4) : f32[e:4]\n"
-        "  %9 = all_reduce.sum[/ x](%6) : f32[e:4]\n  %10 = map.add(%0, %7) : f32[e:4]\n  return %10, %8, %9\n}\n\n" UPDATE CALLER,
+        "  %9 = all_reduce.sum[/ x](%6) : f32[e:4]\n  %10 = map.add(%0, %7) : f32[e:4]\n  return %10, %8, "
+        "%9\n}\n\n" UPDATE CALLER,
         TURN
         "  %7 = all_reduce.sum[/ x](%2) : f32[e:4]\n  %8, %9 = all_reduce.sum[/ x](%4, %6) : f32[e:4], f32[e:4]\n"
         "  %10 = map.add(%0, %7) : f32[e:4]\n  return %10, %8, %9\n}\n\n" UPDATE CALLER);

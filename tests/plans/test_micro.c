@@ -396,8 +396,8 @@ static const char small[] =
     "  minimize mean[batch, embed](h * h, where=x > 0)\n}\n"
     "train {\n  optimizer = sgd()\n  lr = 0.1\n}\n";
 
-// A bucket of two gradients, the loss, and the count of what the mask allows, whatever the number of micro-batches; under ZeRO 2
-// and 3 gradients are scattered in each turn of each.
+// A bucket of two gradients, the loss, and the count of what the mask allows, whatever the number of micro-batches;
+// under ZeRO 2 and 3 gradients are scattered in each turn of each.
 static void test_collectives(void **state) {
   (void)state;
   for (int32_t micro = 2; micro <= 4; micro += 2) {

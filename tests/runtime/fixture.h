@@ -38,8 +38,8 @@ void fixture_finish(PmProgram *p);
 PmProgram *fixture_model(PmArena *arena, int64_t data, int64_t tensor);
 enum { MODEL_W, MODEL_X, MODEL_Y, MODEL_T };
 
-// mesh data. Each rank has 8 positions and two of the elements, of two slots each; rows of 3. Steps: counts, counts of all,
-// slots, scatter_rows, gather_rows. Everything is persistent: idx, x, counts, all, slots, work, h, y.
+// mesh data. Each rank has 8 positions and two of the elements, of two slots each; rows of 3. Steps: counts, counts of
+// all, slots, scatter_rows, gather_rows. Everything is persistent: idx, x, counts, all, slots, work, h, y.
 PmProgram *fixture_routing(PmArena *arena, int64_t data);
 
 // mesh data. One step, an all_reduce of three parts of f32: a[10] in place, b[3] to c[3], d[1] in place. Everything is

@@ -281,10 +281,12 @@ static void parts_many(PmProgram *p) {
 }
 
 static const Case bucket_cases[] = {
-    {"of 0 elements", part_none},     {"needs", part_short},         {"a collective of", part_huge},
-    {"needs", parts_huge},            {"inside the arena", part_far}, {"not aligned", part_odd},
-    {"every live buffer", part_dead}, {"overlap", part_shifted},     {"overlap", parts_meet},
-    {"overlap", part_written},        {"overlap", part_over_source}, {"malformed", parts_of_shift},
+    {"of 0 elements", part_none},     {"needs", part_short},
+    {"a collective of", part_huge},   {"needs", parts_huge},
+    {"inside the arena", part_far},   {"not aligned", part_odd},
+    {"every live buffer", part_dead}, {"overlap", part_shifted},
+    {"overlap", parts_meet},          {"overlap", part_written},
+    {"overlap", part_over_source},    {"malformed", parts_of_shift},
     {"malformed", parts_negative},    {"malformed", parts_many},
 };
 
@@ -424,10 +426,8 @@ static void clever_kernels_are_valid(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(models_are_valid),
-      cmocka_unit_test(damage_is_found),
-      cmocka_unit_test(damage_to_routing_is_found),
-      cmocka_unit_test(damage_to_buckets_is_found),
+      cmocka_unit_test(models_are_valid),           cmocka_unit_test(damage_is_found),
+      cmocka_unit_test(damage_to_routing_is_found), cmocka_unit_test(damage_to_buckets_is_found),
       cmocka_unit_test(clever_kernels_are_valid),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

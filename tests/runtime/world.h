@@ -19,7 +19,7 @@ typedef struct World {
   void (*body)(struct World *w, int64_t rank);
   PmStatus *statuses[MAX_RANKS];
   char *src[MAX_RANKS], *dst[MAX_RANKS];
-  char *base[MAX_RANKS];  // of the ranges of further parts
+  char *base[MAX_RANKS];          // of the ranges of further parts
   const int32_t *idx[MAX_RANKS];  // of collectives that have rows
   void *context;
   _Atomic int32_t n_warnings, n_failures;
