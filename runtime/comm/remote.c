@@ -417,29 +417,33 @@ static PmStatus *all_reduce_at(Remote *r, const Family *f, const PmCommCall *cal
   return NULL;
 }
 
-// Of a pack: where nobody else's part arrives.
-static char *own_staging(const Remote *r, const Family *f) { return r->staging + f->me * staging_part(r, f); }
-
 static bool is_packed(const Remote *r, const Family *f, int64_t bytes) {
   return bytes <= PACK_BYTES && bytes <= staging_part(r, f);
 }
 
-// Reduces the packed ones of the parts [first, last), which together fit the own staging.
-static PmStatus *reduce_pack(Remote *r, const Family *f, const PmCommCall *call, int32_t first, int32_t last) {
-  int64_t size = pm_kdtype_bytes((PmKDtype)call->coll->dtype), bytes = 0;
-  char *pack = own_staging(r, f);
-  for (int32_t back = 0; back < 2; back++) {
-    char *at = pack;
-    for (int32_t i = first; i < last; i++) {
-      int64_t part = pm_coll_part(call->coll, i).count * size;
-      if (!is_packed(r, f, part)) continue;
-      if (!back) memcpy(at, pm_comm_src(call, i), (size_t)part);
-      if (back) memcpy(pm_comm_dst(call, i), at, (size_t)part);
-      at += part;
-    }
-    bytes = at - pack;
-    if (!back) PM_TRY(all_reduce_at(r, f, call, pack, pack, bytes / size));
+// Copies the sources of the packed ones of the parts [first, last) to `pack`, one behind the other, or, `back`, their
+// results from there. Returns their elements.
+static int64_t copy_pack(const Remote *r, const Family *f, const PmCommCall *call, int32_t first, int32_t last,
+                         bool back, char *pack) {
+  int64_t size = pm_kdtype_bytes((PmKDtype)call->coll->dtype), at = 0;
+  for (int32_t i = first; i < last; i++) {
+    int64_t bytes = pm_coll_part(call->coll, i).count * size;
+    if (!is_packed(r, f, bytes)) continue;
+    if (back)
+      memcpy(pm_comm_dst(call, i), pack + at, (size_t)bytes);
+    else
+      memcpy(pack + at, pm_comm_src(call, i), (size_t)bytes);
+    at += bytes;
   }
+  return at / size;
+}
+
+// Reduces the packed ones of the parts [first, last), which together fit the part of the staging where nothing arrives.
+static PmStatus *reduce_pack(Remote *r, const Family *f, const PmCommCall *call, int32_t first, int32_t last) {
+  char *pack = r->staging + f->me * staging_part(r, f);
+  int64_t elements = copy_pack(r, f, call, first, last, false, pack);
+  PM_TRY(all_reduce_at(r, f, call, pack, pack, elements));
+  copy_pack(r, f, call, first, last, true, pack);
   return NULL;
 }
 

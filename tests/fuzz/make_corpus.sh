@@ -21,6 +21,7 @@ printf '\x93NUMPY\x02\x00\x3c\x00\x00\x00%-59s\n%16s' "{'descr': '<i8', 'fortran
 printf 'mesh data=2\nshard batch -> data\naccumulate(micro=2)\n' > "$2/micro.pplan"
 "$PMODEL" compile "$1/deepseek_moe_tiny.pmodel" --plan "$2/micro.pplan" "${small[@]}" -o "$2/micro.prun" --dump-to "$2/micro" > "$2/log"
 cp "$2"/micro/*-frontend.pir "$2/micro.pir"
+cp "$2"/micro/*-bucket.pir "$2/bucket.pir"
 # A receive and its message, one that is kept and taken, a large one that waits until nobody wants it.
 printf '\x02\x00\x10\x01\x00\x01\x04\x00\x01\x04abcd\x00\x02\x03\x00\x01\x03xyz\x04\x02' > "$2/small.tcp"
 printf '\x00\x03\xff\x0a\x01\x20%-32s\x05\x83\x01\xff%-255s\x02\x01\x10\x03' "" "" > "$2/large.tcp"
