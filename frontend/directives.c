@@ -56,11 +56,7 @@ typedef struct Directive {
 
 static const Directive directives[] = {
     {"accumulate", "`accumulate(micro=N)`", ONCE, pm_plan_add_accumulate, {{"micro", NUMBER, REQUIRED, 1, MAX_MICRO}}},
-    {"bucket",
-     "`bucket(\"25MiB\")` or `bucket(0)`",
-     ONCE,
-     pm_plan_add_bucket,
-     {{NULL, BYTES_0, REQUIRED, 0, 0}}},
+    {"bucket", "`bucket(\"25MiB\")` or `bucket(0)`", ONCE, pm_plan_add_bucket, {{NULL, BYTES_0, REQUIRED, 0, 0}}},
     {"gather",
      "`gather(AXIS, over=MESH)`",
      CROSSING,

@@ -31,8 +31,8 @@ bool pm_plan_accumulates(const PmPlanItem *item);
 // Handlers of directives, whose arguments are checked: rules, or just a line of `show plan`. `chosen`: the plan will be
 // used, so what this version cannot do is an error.
 typedef void PmDirectiveFn(PmPlan *p, const PmPlanItem *item, bool chosen);
-PmDirectiveFn pm_plan_add_accumulate, pm_plan_add_bucket, pm_plan_add_gather, pm_plan_add_overlap, pm_plan_add_pad, pm_plan_add_pin,
-    pm_plan_add_remat, pm_plan_add_ring, pm_plan_add_ulysses, pm_plan_add_zero;
+PmDirectiveFn pm_plan_add_accumulate, pm_plan_add_bucket, pm_plan_add_gather, pm_plan_add_overlap, pm_plan_add_pad,
+    pm_plan_add_pin, pm_plan_add_remat, pm_plan_add_ring, pm_plan_add_ulysses, pm_plan_add_zero;
 PmDirectiveFn pm_plan_add_later;  // of directives that no version does yet: an error once the plan is used
 
 // directives.c
