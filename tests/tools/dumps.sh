@@ -30,6 +30,7 @@ expect 0 compile "${mlp[@]}" --print-ir-after=changed --dump-to=mlp
 expect 0 compile "${mlp[@]}" --print-ir-diff
 cp err diffs
 last=mlp/00-frontend.pir
+: >want
 for dump in mlp/0[1-9]-*.pir; do
   diff -U3 "$last" "$dump" | tail -n +3 | grep -v '^@@' >>want || true
   last=$dump
