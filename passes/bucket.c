@@ -3,14 +3,16 @@
 // Which: those whose result is needed for a variable's new value and for nothing that takes long. `Use` says so of each
 // value, from its readers backwards, callers before callees. What a forward or a backward waits for stays where it is.
 //
-// How: a function's candidates in their order; each goes to the first bucket of its mesh axes, kind and dtype that has
-// room and that it does not depend on, other buckets taken as the one node that they will be. It depends on none of the
-// later nodes, and a bucket holds earlier ones only, so there is no cycle. A bucket stands where its last member stood:
-// the readers of the others move behind it, and everything else keeps its order.
+// How: a candidate's level is the number of candidates on the longest way to it. What depends on another has a higher
+// level, so that candidates of one level can be one node, and nodes of several levels cannot wait for each other. In
+// their order each goes to the first bucket of its level, mesh axes, kind and dtype that has room. A bucket stands
+// where its last member stood: the readers of the others move behind it, and everything else keeps its order.
 #include "base/assert.h"
 #include "base/checked.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+
+#define MAX_OPEN 64  // an all-reduce looks for room in so many of the last buckets
 
 // ORDER: of several readers' the largest counts.
 typedef enum Use {
@@ -21,7 +23,7 @@ typedef enum Use {
 
 typedef struct Bucket {
   int32_t *members;  // nodes, ascending
-  int32_t n;
+  int32_t n, cap, level;
   int64_t bytes;
 } Bucket;
 
@@ -39,9 +41,6 @@ typedef struct Work {
   Bucket *buckets;
   int32_t n_buckets, cap_buckets;
   int32_t *of_node;  // by node: its bucket, or PM_NONE
-  int32_t *seen;     // by node: the last search that met it
-  int32_t *stack;
-  bool *reached;  // by bucket: the search met it
 } Work;
 
 static void raise(uint8_t *use, Use to) {
@@ -84,29 +83,6 @@ static int64_t bytes_of(const Work *w, const PmNode *n) {
   return pm_type_local_bytes(w->p->m, &w->f->values[n->in[0]].type);
 }
 
-static void push_defs(Work *w, const PmNode *n, int32_t search, int32_t *n_stack) {
-  for (int32_t k = 0; k < n->n_in; k++) {
-    int32_t def = w->f->values[n->in[k]].def;
-    if (def == PM_NONE || w->seen[def] == search) continue;
-    w->seen[def] = search;
-    w->stack[(*n_stack)++] = def;
-  }
-}
-
-// Marks the buckets that node `at` depends on.
-static void search(Work *w, int32_t at) {
-  int32_t n_stack = 0;
-  for (int32_t b = 0; b < w->n_buckets; b++) w->reached[b] = false;
-  push_defs(w, &w->f->nodes[at], at, &n_stack);
-  while (n_stack > 0) {
-    int32_t node = w->stack[--n_stack], b = w->of_node[node];
-    push_defs(w, &w->f->nodes[node], at, &n_stack);
-    if (b == PM_NONE || w->reached[b]) continue;
-    w->reached[b] = true;
-    for (int32_t i = 0; i < w->buckets[b].n; i++) push_defs(w, &w->f->nodes[w->buckets[b].members[i]], at, &n_stack);
-  }
-}
-
 static bool same_exchange(const Work *w, const PmNode *a, const PmNode *b) {
   if (a->attr.kind != b->attr.kind || a->attr.n_mesh != b->attr.n_mesh) return false;
   for (int32_t i = 0; i < a->attr.n_mesh; i++)
@@ -114,23 +90,24 @@ static bool same_exchange(const Work *w, const PmNode *a, const PmNode *b) {
   return w->f->values[a->out].type.dtype == w->f->values[b->out].type.dtype;
 }
 
-static bool takes(const Work *w, const Bucket *b, const PmNode *n) {
+static bool takes(const Work *w, const Bucket *b, const PmNode *n, int32_t level) {
   int64_t bytes;
-  return b->n < PM_MAX_PARTS && pm_add_i64(b->bytes, bytes_of(w, n), &bytes) && bytes <= w->p->m->bucket &&
-         same_exchange(w, &w->f->nodes[b->members[0]], n);
+  return b->level == level && b->n < PM_MAX_PARTS && pm_add_i64(b->bytes, bytes_of(w, n), &bytes) &&
+         bytes <= w->p->m->bucket && same_exchange(w, &w->f->nodes[b->members[0]], n);
 }
 
-static void add_member(Work *w, int32_t at) {
+static void add_member(Work *w, int32_t at, int32_t level) {
   const PmNode *n = &w->f->nodes[at];
-  int32_t b = 0;
-  search(w, at);
-  while (b < w->n_buckets && (w->reached[b] || !takes(w, &w->buckets[b], n))) b++;
+  int32_t b = w->n_buckets > MAX_OPEN ? w->n_buckets - MAX_OPEN : 0;
+  while (b < w->n_buckets && !takes(w, &w->buckets[b], n, level)) b++;
   if (b == w->n_buckets) {
     w->buckets = pm_grow(&w->p->scratch, w->buckets, w->n_buckets, &w->cap_buckets, sizeof *w->buckets);
-    w->buckets[w->n_buckets++] = (Bucket){.members = PM_NEW_N(&w->p->scratch, int32_t, PM_MAX_PARTS)};
+    w->buckets[w->n_buckets++] = (Bucket){.level = level};
   }
-  w->buckets[b].members[w->buckets[b].n++] = at;
-  w->buckets[b].bytes += bytes_of(w, n);
+  Bucket *to = &w->buckets[b];
+  to->members = pm_grow(&w->p->scratch, to->members, to->n, &to->cap, sizeof *to->members);
+  to->members[to->n++] = at;
+  to->bytes += bytes_of(w, n);
   w->of_node[at] = b;
 }
 
@@ -144,14 +121,17 @@ static bool fill_buckets(Work *w) {
   int32_t n = 0;
   for (int32_t i = 0; i < f->n_nodes; i++) n += is_candidate(w, &f->nodes[i]);
   if (n < 2) return false;
-  PmArena *a = &w->p->scratch;
-  w->of_node = PM_NEW_N(a, int32_t, f->n_nodes);
-  w->seen = PM_NEW_N(a, int32_t, f->n_nodes);
-  w->stack = PM_NEW_N(a, int32_t, f->n_nodes);
-  w->reached = PM_NEW_N(a, bool, n);
-  for (int32_t i = 0; i < f->n_nodes; i++) w->of_node[i] = w->seen[i] = PM_NONE;
-  for (int32_t i = 0; i < f->n_nodes; i++)
-    if (is_candidate(w, &f->nodes[i])) add_member(w, i);
+  w->of_node = PM_NEW_N(&w->p->scratch, int32_t, f->n_nodes);
+  int32_t *level = PM_NEW_N(&w->p->scratch, int32_t, f->n_nodes);
+  for (int32_t i = 0; i < f->n_nodes; i++) {
+    const PmNode *node = &f->nodes[i];
+    for (int32_t k = 0; k < node->n_in; k++) {
+      const int32_t def = f->values[node->in[k]].def;
+      if (def != PM_NONE && level[def] > level[i]) level[i] = level[def];
+    }
+    w->of_node[i] = PM_NONE;
+    if (is_candidate(w, node)) add_member(w, i, ++level[i]);
+  }
   bool any = false;
   for (int32_t b = 0; b < w->n_buckets; b++) any = any || w->buckets[b].n > 1;
   return any;

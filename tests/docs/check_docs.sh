@@ -59,19 +59,20 @@ for page in "${pages[@]}"; do
 done
 [ "$places" -ge 50 ] || complain "only $places places found: the pattern of this script no longer fits the pages"
 
-# covers PAGE WHAT: each name on stdin stands in the page as a word of its own.
+# covers PAGE WHAT: each name on stdin stands in the page as a word of its own. Not behind a pipe, whose shell
+# would keep what has failed to itself.
 covers() {
   local page=$1 what=$2 name
   while IFS= read -r name; do
     grep -qE "(^|[^A-Za-z0-9_-])${name}([^A-Za-z0-9_-]|$)" "$page" || complain "$page: $what \`$name\` is missing"
   done
 }
-rows OP ir/ops.def | covers docs/ir.md op
-rows SCALAR ir/scalars.def | covers docs/ir.md "scalar function"
-rows PASS passes/passes.def | covers docs/ir.md pass
-rows BUILTIN frontend/builtins.def | covers docs/language.md builtin
-sed -nE 's/^"([a-z]+)" +\{ return KW_.*/\1/p' frontend/lexer.l | covers docs/language.md "reserved word"
-rows COMMAND base/options.def | covers docs/commands.md command
-sed -nE 's/^OPTION\([a-z_]+, *[A-Za-z]+, *"(-[a-z-]+)".*/\1/p' base/options.def | covers docs/commands.md option
+covers docs/ir.md op < <(rows OP ir/ops.def)
+covers docs/ir.md "scalar function" < <(rows SCALAR ir/scalars.def)
+covers docs/ir.md pass < <(rows PASS passes/passes.def)
+covers docs/language.md builtin < <(rows BUILTIN frontend/builtins.def)
+covers docs/language.md "reserved word" < <(sed -nE 's/^"([a-z]+)" +\{ return KW_.*/\1/p' frontend/lexer.l)
+covers docs/commands.md command < <(rows COMMAND base/options.def)
+covers docs/commands.md option < <(sed -nE 's/^OPTION\([a-z_]+, *[A-Za-z]+, *"(-[a-z-]+)".*/\1/p' base/options.def)
 
 exit "$failed"
