@@ -9,7 +9,7 @@
 #include "ir/text.h"
 #include "plans.h"
 
-#define N_SEEDS 400
+#define N_SEEDS 1000
 
 static void bind_params(Program *p, PmFnId id) {
   PmFn *f = pm_fn(p->m, id);
