@@ -233,8 +233,8 @@ static int32_t eval_random(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
     if (dim >= 0 && draw->chunk[dim]) {
       const int32_t chunk = k_const(e, PM_K_I32, (double)draw->chunk[dim]);
       const int32_t is_early = k_op(e, PM_I_CMP_LT, PM_K_I32, digit, chunk, -1);
-      const int32_t more = k_op(e, PM_I_SELECT, PM_K_I32, is_early, k_param(e, &draw->early[dim]),
-                                k_param(e, &draw->late[dim]));
+      const int32_t late = k_param(e, &draw->late[dim]), early = k_param(e, &draw->early[dim]);
+      const int32_t more = k_op(e, PM_I_SELECT, PM_K_I32, is_early, early, late);
       digit = k_op(e, PM_I_ADD, PM_K_I32, digit, more, -1);
     }
     const int32_t stride = k_const(e, PM_K_F64, dim < 0 ? draw->turn_stride[i] : draw->stride[dim]);
@@ -289,7 +289,8 @@ static int32_t eval_onehot(PmCgEval *e, PmCgId v, const PmCgCoord *at) {
   const int32_t pos = k_coord(e, &at[pm_cg_find_axis(&r->values[v], n->axes[0])]);
   const int32_t hit = k_op(e, PM_I_CMP_EQ, PM_K_I32, idx, pos, -1);
   pm_cg_word(e, n->origin ? n->origin : "scatter_add");
-  return k_op(e, PM_I_SELECT, pm_kdtype_value(d), hit, operand(e, v, 1, at, false), k_const(e, d, 0));
+  const int32_t update = operand(e, v, 1, at, false);
+  return k_op(e, PM_I_SELECT, pm_kdtype_value(d), hit, update, k_const(e, d, 0));
 }
 
 static int32_t eval_slice(PmCgEval *e, PmCgId v, const PmCgCoord *at) {

@@ -244,6 +244,65 @@ static void sweep(PmKBuilder *kb) {
   kb->n_axes = n_axes;
 }
 
+static bool is_pinned(uint8_t op) {
+  return !has_value(op) || op == PM_I_LOAD || op == PM_I_ACC_SUM || op == PM_I_ACC_MAX;
+}
+
+static bool is_edge(const PmKernel *k, int32_t i) {
+  return k->instrs[i].op == PM_I_LOOP || k->instrs[i].op == PM_I_END;
+}
+
+// Appends to `out`, of n entries, instruction `root` behind what it needs that is not there yet: operands from left to
+// right, each behind its own. By instruction, `looked_at` counts the operands looked at. Returns the entries there are.
+static int32_t append_needed(const PmKernel *k, int32_t root, uint8_t *looked_at, int32_t *stack, int32_t *out,
+                             int32_t n) {
+  int32_t depth = 0;
+  stack[depth++] = root;
+  while (depth > 0) {
+    const int32_t i = stack[depth - 1];
+    const PmInstr *in = &k->instrs[i];
+    const int32_t uses[] = {in->a, in->b, in->c, in->dyn};
+    if (looked_at[i] == 4) {
+      out[n++] = i;
+      depth--;
+      continue;
+    }
+    const int32_t use = uses[looked_at[i]++];
+    if (use >= 0 && looked_at[use] == 0) stack[depth++] = use;
+  }
+  return n;
+}
+
+// Puts the instructions that only compute in the order in which the others need them, each in the loop, before or
+// behind the same inner loops, where it stood. So the order follows from the formulas: not from the order in which C
+// evaluated the arguments of the calls that made them, which is the compiler's choice. Everything is live.
+static void put_in_order(PmKBuilder *kb) {
+  PmKernel *k = kb->k;
+  const int32_t n = k->n_instrs;
+  int32_t *needed = PM_NEW_N(kb->arena, int32_t, n + 1), *stack = PM_NEW_N(kb->arena, int32_t, n + 1);
+  uint8_t *looked_at = PM_NEW_N(kb->arena, uint8_t, n + 1);
+  int32_t n_needed = 0;
+  for (int32_t i = 0; i < n; i++)
+    if (is_pinned(k->instrs[i].op)) n_needed = append_needed(k, i, looked_at, stack, needed, n_needed);
+  PM_ASSERT(n_needed == n, "kernel %s: %d of %d instructions are needed", k->name, n_needed, n);
+
+  // A run, which keeps its places, is what stands between two loop ends or beginnings; each of those is one of its own.
+  int32_t *run = PM_NEW_N(kb->arena, int32_t, n + 1), *filled = PM_NEW_N(kb->arena, int32_t, n + 1);
+  int32_t *to = PM_NEW_N(kb->arena, int32_t, n + 1);
+  for (int32_t i = 0; i < n; i++) run[i] = i == 0 || is_edge(k, i) || is_edge(k, i - 1) ? i : run[i - 1];
+  PmInstr *instrs = PM_NEW_N(kb->arena, PmInstr, n + 1);
+  for (int32_t j = 0; j < n; j++) {
+    const int32_t i = needed[j];
+    PmInstr in = k->instrs[i];
+    to[i] = run[i] + filled[run[i]]++;
+    int32_t *uses[] = {&in.a, &in.b, &in.c, &in.dyn};
+    for (int32_t u = 0; u < 4; u++)
+      if (*uses[u] >= 0) *uses[u] = to[*uses[u]];
+    instrs[to[i]] = in;
+  }
+  k->instrs = instrs;
+}
+
 // Bytes of its argument up to the end of the last element that the access can touch.
 static int64_t reach(const PmKBuilder *kb, const PmInstr *in, const int64_t *extent) {
   int64_t last = in->base;
@@ -278,6 +337,7 @@ static void set_ranges(PmKBuilder *kb) {
 PmKernel *pm_kb_finish(PmKBuilder *kb) {
   PM_ASSERT(kb->open_loops == 0, "kernel %s: %d loops are open", kb->k->name, kb->open_loops);
   sweep(kb);
+  put_in_order(kb);
   set_ranges(kb);
   return kb->k;
 }

@@ -46,7 +46,9 @@ int32_t pm_kb_as(PmKBuilder *kb, PmKDtype to, int32_t a);
 PmKDtype pm_kb_dtype(const PmKBuilder *kb, int32_t value);
 // A scalar function of ir/scalars.def by its RECIPE column; operands have dtype `dtype` (where: a is bool).
 int32_t pm_kb_scalar_fn(PmKBuilder *kb, PmScalar fn, PmKDtype dtype, int32_t a, int32_t b, int32_t c);
-// Drops unused instructions, sets arg ranges that were given as 0 from the addresses used, and returns the kernel.
+// Drops unused instructions, puts those that only compute in the order in which loads, sums and stores need them, sets
+// arg ranges that were given as 0 from the addresses used, and returns the kernel. So nested calls may build a formula:
+// in which order C evaluates their arguments makes no difference, as long as at most one of them loads.
 PmKernel *pm_kb_finish(PmKBuilder *kb);
 
 #endif

@@ -118,8 +118,8 @@ PmCgId pm_cg_lower_topk(PmCg *cg, PmCgRegion *r, const PmCgNode *like, PmCgId x,
   const PmCgDim c = result->dims[pm_cg_find_axis(result, to)];
   const PmCgValue rest = without(value_of(&k, x), from), rows = with(&rest, e), pairs = with(&rows, f);
   const PmCgId own = wide(&k, x, &pairs), other = wide(&k, renamed(&k, x, from, f.axis), &pairs);
-  const PmCgId first =
-      map2(&k, PM_S_lt, wide(&k, positions(&k, f, from), &pairs), wide(&k, positions(&k, e, from), &pairs));
+  const PmCgId own_place = wide(&k, positions(&k, e, from), &pairs);
+  const PmCgId first = map2(&k, PM_S_lt, wide(&k, positions(&k, f, from), &pairs), own_place);
   const PmCgId tie = map2(&k, PM_S_and, map2(&k, PM_S_eq, other, own), first);
   const PmCgId place = count(&k, map2(&k, PM_S_or, map2(&k, PM_S_gt, other, own), tie), f.axis);
   const PmCgValue choices = with(&rest, c), table = with(&choices, e);

@@ -121,7 +121,9 @@ static void exec_assign(PmLower *lw, const PmStmt *s) {
 static void exec_add(PmLower *lw, const PmStmt *s) {
   PmName name = s->names.items[0];
   PmExpr target = {.kind = PM_X_NAME, .name = name.text, .span = name.span, .depth = 1};
-  PmVal v[2] = {pm_lw_eval(lw, &target), pm_lw_eval(lw, s->value)};
+  PmVal v[2];
+  v[0] = pm_lw_eval(lw, &target);
+  v[1] = pm_lw_eval(lw, s->value);
   if (v[0].kind == PM_V_ERROR || v[1].kind == PM_V_ERROR) {
     pm_lw_assign(lw, name, PM_ERROR_VAL);
     return;

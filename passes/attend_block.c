@@ -37,8 +37,10 @@ void pm_block_merge(PmBuilder *b, PmBlockSums *s, const PmBlockSums *other, PmVa
   PmValueId mine = pm_b_map1(b, PM_S_exp, sub(b, s->m, top));
   PmValueId theirs = pm_b_map1(b, PM_S_exp, sub(b, other->m, top));
   if (visible != PM_NONE) theirs = where(b, visible, theirs, constant_like(b, theirs, 0));
-  s->o = add(b, mul(b, s->o, mine), mul(b, other->o, theirs));
-  s->l = add(b, mul(b, s->l, mine), mul(b, other->l, theirs));
+  PmValueId o = mul(b, other->o, theirs);
+  s->o = add(b, mul(b, s->o, mine), o);
+  PmValueId l = mul(b, other->l, theirs);
+  s->l = add(b, mul(b, s->l, mine), l);
   s->m = top;
 }
 
@@ -56,15 +58,18 @@ PmBlockGrads pm_block_attend_back(PmBuilder *b, PmAxisId d, const PmBlockQuery *
   PmValueId p = pm_b_map1(b, PM_S_exp, sub(b, scores(b, d, x->q, k), x->lse));
   if (visible != PM_NONE) p = where(b, visible, p, constant_like(b, p, 0));
   PmValueId dp = f32(b, pm_b_dot(b, x->d_o, v, &d, 1));
-  PmValueId g = mul(b, mul(b, p, sub(b, dp, x->delta)), constant_like(b, p, scale_of(b, d)));
+  PmValueId scale = constant_like(b, p, scale_of(b, d));
+  PmValueId g = mul(b, mul(b, p, sub(b, dp, x->delta)), scale);
   PmAxisId axes[PM_MAX_RANK];
   int32_t n = summed_axes(b, x->q, k, d, axes);
-  PmBlockGrads out = {.dq = f32(b, pm_b_dot(b, g, k, &keys, 1)), .dk = f32(b, pm_b_dot(b, g, x->q, axes, n))};
+  PmBlockGrads out = {.dq = f32(b, pm_b_dot(b, g, k, &keys, 1))};
+  out.dk = f32(b, pm_b_dot(b, g, x->q, axes, n));
   n = summed_axes(b, x->d_o, v, d, axes);
   out.dv = f32(b, pm_b_dot(b, p, x->d_o, axes, n));
   return out;
 }
 
 PmValueId pm_block_delta(PmBuilder *b, PmAxisId d, PmValueId d_o, PmValueId o) {
-  return pm_b_reduce(b, PM_SUM, mul(b, f32(b, d_o), f32(b, o)), &d, 1);
+  o = f32(b, o);
+  return pm_b_reduce(b, PM_SUM, mul(b, f32(b, d_o), o), &d, 1);
 }

@@ -123,8 +123,8 @@ static void grad_select(PmGrad *g, const PmNode *node) {
   PmType line = *pm_b_type(&g->b, pos);
   PmValueId hit = pm_b_map2(&g->b, PM_S_eq, pos, pm_b_splat(&g->b, (double)node->attr.index, &line));
   PmValueId c = pm_b_broadcast(&g->b, g->cot[node->out], x);
-  pm_grad_add(g, node->in[0],
-              pm_b_map3(&g->b, PM_S_where, pm_b_broadcast(&g->b, hit, x), c, pm_b_splat(&g->b, 0.0, &x)));
+  PmValueId zero = pm_b_splat(&g->b, 0.0, &x);
+  pm_grad_add(g, node->in[0], pm_b_map3(&g->b, PM_S_where, pm_b_broadcast(&g->b, hit, x), c, zero));
 }
 
 static void grad_stack(PmGrad *g, const PmNode *node) {

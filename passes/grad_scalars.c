@@ -60,7 +60,8 @@ static PmValueId deriv_log(PmGrad *g, const PmNode *node, int32_t k, PmValueId c
 static PmValueId winner(PmGrad *g, const PmNode *node, int32_t k, PmValueId c, PmScalar wins) {
   PmValueId mine = operand(g, node, k), other = operand(g, node, 1 - k);
   PmValueId half = mul(g, c, pm_grad_splat(g, 0.5, c));
-  PmValueId tie = map3(g, PM_S_where, map2(g, PM_S_eq, mine, other), half, pm_grad_splat(g, 0.0, c));
+  PmValueId zero = pm_grad_splat(g, 0.0, c);
+  PmValueId tie = map3(g, PM_S_where, map2(g, PM_S_eq, mine, other), half, zero);
   return map3(g, PM_S_where, map2(g, wins, mine, other), c, tie);
 }
 
@@ -90,14 +91,16 @@ static PmValueId deriv_pow(PmGrad *g, const PmNode *node, int32_t k, PmValueId c
     PmValueId d = mul(g, b, map2(g, PM_S_pow, a, less));
     return mul(g, c, map3(g, PM_S_where, map2(g, PM_S_eq, b, zero), zero, d));
   }
-  PmValueId d = mul(g, result(g, node), map1(g, PM_S_log, a));
+  PmValueId log = map1(g, PM_S_log, a);
+  PmValueId d = mul(g, result(g, node), log);
   return mul(g, c, map3(g, PM_S_where, map2(g, PM_S_eq, a, zero), zero, d));
 }
 
 static PmValueId deriv_rsqrt(PmGrad *g, const PmNode *node, int32_t k, PmValueId c) {
   (void)k;
   PmValueId y = result(g, node);
-  return mul(g, c, mul(g, pm_grad_splat(g, -0.5, y), mul(g, y, mul(g, y, y))));
+  PmValueId cube = mul(g, y, mul(g, y, y));
+  return mul(g, c, mul(g, pm_grad_splat(g, -0.5, y), cube));
 }
 
 static PmValueId deriv_sin(PmGrad *g, const PmNode *node, int32_t k, PmValueId c) {
@@ -106,7 +109,8 @@ static PmValueId deriv_sin(PmGrad *g, const PmNode *node, int32_t k, PmValueId c
 
 static PmValueId deriv_sqrt(PmGrad *g, const PmNode *node, int32_t k, PmValueId c) {
   (void)k;
-  return map2(g, PM_S_div, mul(g, c, pm_grad_splat(g, 0.5, c)), result(g, node));
+  PmValueId y = result(g, node);
+  return map2(g, PM_S_div, mul(g, c, pm_grad_splat(g, 0.5, c)), y);
 }
 
 static PmValueId deriv_sub(PmGrad *g, const PmNode *node, int32_t k, PmValueId c) {
@@ -117,7 +121,8 @@ static PmValueId deriv_sub(PmGrad *g, const PmNode *node, int32_t k, PmValueId c
 static PmValueId deriv_tanh(PmGrad *g, const PmNode *node, int32_t k, PmValueId c) {
   (void)k;
   PmValueId y = result(g, node);
-  return mul(g, c, map2(g, PM_S_sub, pm_grad_splat(g, 1.0, y), mul(g, y, y)));
+  PmValueId square = mul(g, y, y);
+  return mul(g, c, map2(g, PM_S_sub, pm_grad_splat(g, 1.0, y), square));
 }
 
 static PmValueId deriv_where(PmGrad *g, const PmNode *node, int32_t k, PmValueId c) {

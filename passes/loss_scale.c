@@ -72,8 +72,8 @@ void pm_loss_scale_update(const PmLossScale *s, PmBuilder *b, int64_t window, Pm
   after[s->var_scale] = pm_b_map3(b, PM_S_where, s->finite, kept, less);
   PmValueId counted = pm_b_map3(b, PM_S_where, full, zero, streak);
   after[s->var_streak] = pm_b_map3(b, PM_S_where, s->finite, counted, zero);
-  after[s->var_taken] = pm_b_map2(
-      b, PM_S_add, s->taken, pm_b_map3(b, PM_S_where, s->finite, pm_b_const(b, PM_F64, 1), pm_b_const(b, PM_F64, 0)));
+  PmValueId none = pm_b_const(b, PM_F64, 0), once = pm_b_const(b, PM_F64, 1);
+  after[s->var_taken] = pm_b_map2(b, PM_S_add, s->taken, pm_b_map3(b, PM_S_where, s->finite, once, none));
 }
 
 PmValueId pm_loss_scale_choose(const PmLossScale *s, PmBuilder *b, PmVarId var, PmValueId after, PmValueId before) {

@@ -200,7 +200,9 @@ static PmValueId triangle(const Ring *r, PmBuilder *b) {
   PmType both = *pm_b_type(b, q);
   both.dtype = PM_F64;
   pm_type_add(&both, r->block_k);
-  return pm_b_map2(b, PM_S_ge, pm_b_broadcast(b, q, both), pm_b_broadcast(b, k, both));
+  k = pm_b_broadcast(b, k, both);
+  q = pm_b_broadcast(b, q, both);
+  return pm_b_map2(b, PM_S_ge, q, k);
 }
 
 typedef void TurnFn(const Ring *r, PmBuilder *b, Reader *carried, Reader *fixed, PmValueId visible, State *out);
@@ -211,7 +213,8 @@ static State run_turns(const Ring *r, PmBuilder *b, const State *carried, const 
   PmAxisId axis = pm_module_local_axis(r->m, "ring.turn", r->ranks - 1);
   State in = *carried;
   for (int32_t i = 0; i < fixed->n; i++) put(&in, fixed->at[i]);
-  PmValueId turns = add(b, pm_b_pos(b, axis), pm_b_const(b, PM_F64, 1)), me = own_number(r, b);
+  PmValueId one = pm_b_const(b, PM_F64, 1);
+  PmValueId turns = add(b, pm_b_pos(b, axis), one), me = own_number(r, b);
   put(&in, me);
   put(&in, turns);
   const char *name = pm_intern_printf(r->m->names, "%s.turn", r->old->name);
@@ -250,9 +253,8 @@ static void forward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *f
       vs[i] = part_of(r, b, kv[1], r->block_k, r->chunk_k, i);
     }
     PmBlockSums always = pm_block_attend(b, r->core->d, qs[1], ks[0], vs[0], r->chunk_k, PM_NONE);
-    PmBlockSums either =
-        pm_block_attend(b, r->core->d, where(b, visible, qs[0], qs[1]), where(b, visible, ks[0], ks[1]),
-                        where(b, visible, vs[0], vs[1]), r->chunk_k, PM_NONE);
+    PmValueId v = where(b, visible, vs[0], vs[1]), k = where(b, visible, ks[0], ks[1]);
+    PmBlockSums either = pm_block_attend(b, r->core->d, where(b, visible, qs[0], qs[1]), k, v, r->chunk_k, PM_NONE);
     pm_block_merge(b, &s[1], &always, PM_NONE);
     pm_block_merge(b, &s[0], &either, visible);
     pm_block_merge(b, &s[1], &either, pm_b_map1(b, PM_S_not, visible));
@@ -268,9 +270,9 @@ static void build_forward(const Ring *r, PmBuilder *b, const PmType *results) {
   put_pair(r, b, &carried, k, v);
   int32_t n_pair = carried.n;
   for (int32_t i = 0; i < r->n_parts; i++) {
-    PmBlockSums part = {.o = part_of(r, b, own.o, r->block_q, r->chunk_q, i),
-                        .m = part_of(r, b, own.m, r->block_q, r->chunk_q, i),
-                        .l = part_of(r, b, own.l, r->block_q, r->chunk_q, i)};
+    PmBlockSums part = {.o = part_of(r, b, own.o, r->block_q, r->chunk_q, i)};
+    part.m = part_of(r, b, own.m, r->block_q, r->chunk_q, i);
+    part.l = part_of(r, b, own.l, r->block_q, r->chunk_q, i);
     put_sums(&carried, &part);
   }
   put(&fixed, q);
@@ -298,17 +300,19 @@ static PmBlockQuery take_query(Reader *x) {
 }
 
 static PmBlockQuery query_part(const Ring *r, PmBuilder *b, const PmBlockQuery *x, int32_t part) {
-  return (PmBlockQuery){.q = part_of(r, b, x->q, r->block_q, r->chunk_q, part),
-                        .d_o = part_of(r, b, x->d_o, r->block_q, r->chunk_q, part),
-                        .lse = part_of(r, b, x->lse, r->block_q, r->chunk_q, part),
-                        .delta = part_of(r, b, x->delta, r->block_q, r->chunk_q, part)};
+  PmBlockQuery q = {.q = part_of(r, b, x->q, r->block_q, r->chunk_q, part)};
+  q.d_o = part_of(r, b, x->d_o, r->block_q, r->chunk_q, part);
+  q.lse = part_of(r, b, x->lse, r->block_q, r->chunk_q, part);
+  q.delta = part_of(r, b, x->delta, r->block_q, r->chunk_q, part);
+  return q;
 }
 
 static PmBlockQuery query_where(PmBuilder *b, PmValueId cond, const PmBlockQuery *x, const PmBlockQuery *y) {
-  return (PmBlockQuery){.q = where(b, cond, x->q, y->q),
-                        .d_o = where(b, cond, x->d_o, y->d_o),
-                        .lse = where(b, cond, x->lse, y->lse),
-                        .delta = where(b, cond, x->delta, y->delta)};
+  PmBlockQuery q = {.q = where(b, cond, x->q, y->q)};
+  q.d_o = where(b, cond, x->d_o, y->d_o);
+  q.lse = where(b, cond, x->lse, y->lse);
+  q.delta = where(b, cond, x->delta, y->delta);
+  return q;
 }
 
 // Adds to the earlier part where `early`, else to the later one. A product passes partial sums, a choice would not.
@@ -336,8 +340,8 @@ static void zigzag_back(const Ring *r, PmBuilder *b, const PmBlockQuery *query, 
   }
   PmBlockGrads always = pm_block_attend_back(b, r->core->d, &qs[1], ks[0], vs[0], r->chunk_k, PM_NONE);
   PmBlockQuery chosen = query_where(b, visible, &qs[0], &qs[1]);
-  PmBlockGrads either = pm_block_attend_back(b, r->core->d, &chosen, where(b, visible, ks[0], ks[1]),
-                                             where(b, visible, vs[0], vs[1]), r->chunk_k, PM_NONE);
+  PmValueId v = where(b, visible, vs[0], vs[1]), k = where(b, visible, ks[0], ks[1]);
+  PmBlockGrads either = pm_block_attend_back(b, r->core->d, &chosen, k, v, r->chunk_k, PM_NONE);
   dq[1] = add(b, dq[1], always.dq);
   dks[0] = add(b, dks[0], always.dk);
   dvs[0] = add(b, dvs[0], always.dv);
@@ -371,9 +375,9 @@ static void backward_turn(const Ring *r, PmBuilder *b, Reader *carried, Reader *
 static void build_backward(const Ring *r, PmBuilder *b, const PmType *results) {
   PmType stats = canonical(r, r->old->values[4].type, &r->q);
   PmValueId k = block_of(r, b, 1, r->k, r->block_k), v = block_of(r, b, 2, r->v, r->block_k);
-  PmBlockQuery query = {.q = block_of(r, b, 0, r->q, r->block_q),
-                        .d_o = block_of(r, b, 5, canonical(r, r->old->values[5].type, &r->q), r->block_q),
-                        .lse = block_of(r, b, 4, stats, r->block_q)};
+  PmBlockQuery query = {.q = block_of(r, b, 0, r->q, r->block_q)};
+  query.d_o = block_of(r, b, 5, canonical(r, r->old->values[5].type, &r->q), r->block_q);
+  query.lse = block_of(r, b, 4, stats, r->block_q);
   PmValueId o = block_of(r, b, 3, canonical(r, r->old->values[3].type, &r->q), r->block_q);
   query.delta = pm_block_delta(b, r->core->d, query.d_o, o);
   PmBlockGrads own = pm_block_attend_back(b, r->core->d, &query, k, v, r->block_k, triangle(r, b));
