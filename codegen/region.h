@@ -129,9 +129,9 @@ typedef struct PmCgStep {
   int32_t loc;
   const char *op;
   double flops, bytes;
-  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows,
-  // or src, dst of each further part; slots: idx, dst, and unless it
-  // is counting work, and counts if ranks have counted; repeat: its operands, then its results
+  // kernel: its arguments; dot: a, b, c; collective: src, dst, and idx if it has rows, or src, dst of each further
+  // part; slots: idx, dst, and unless it is counting work, and counts if ranks have counted; repeat: its operands, then
+  // its results
   int32_t n_refs;
   PmCgRef *refs;
   bool *writes;    // of each ref

@@ -463,8 +463,9 @@ void pm_lw_data_setting(PmLower *lw, const PmExpr *e);  // `data` of `train` (NU
 
 // train.c
 void pm_lw_train(PmLower *lw, const PmItem *train);
-bool pm_lw_is_train_key(const char *key);
-void pm_lw_no_train_key(PmLower *lw, PmName key);  // reports that `train` has no such setting
+bool pm_lw_is_train_key(const char *key);          // `train` has a setting of that name
+void pm_lw_no_train_key(PmLower *lw, PmName key);  // reports that it has none
+
 // optimizer.c
 // Makes the update function of every parameter from `adamw(b2=0.95)`; `overrides` are the per-path entries of train.
 void pm_lw_optimizer(PmLower *lw, const PmExpr *e, const PmItemEntries *overrides);

@@ -33,7 +33,7 @@ bool pm_plan_accumulates(const PmPlanItem *item);
 typedef void PmDirectiveFn(PmPlan *p, const PmPlanItem *item, bool chosen);
 PmDirectiveFn pm_plan_add_accumulate, pm_plan_add_bucket, pm_plan_add_gather, pm_plan_add_overlap, pm_plan_add_pad,
     pm_plan_add_pin, pm_plan_add_remat, pm_plan_add_ring, pm_plan_add_ulysses, pm_plan_add_zero;
-PmDirectiveFn pm_plan_add_later;  // of directives that no version does yet: an error once the plan is used
+PmDirectiveFn pm_plan_add_later;  // of directives that are only read: an error once the plan is used
 
 // directives.c
 // What a checked size says, "25MiB" or "512", at most INT64_MAX; 0 for all else.

@@ -32,7 +32,7 @@ typedef enum PmOpFlags {
   PM_F_POINTWISE = 4096,  // an element of the result is made of the operands' elements at its place
   PM_F_LOOP = 8192,       // calls once for each element of attr.axes[0]
   PM_F_LARGEST = 16384,   // looks for the largest elements along attr.axes[0]
-  PM_F_SLOTS = 32768,     // gives indices a slot each, by counting: attr.to[0] is attr.axes[0] with slots as its minor part
+  PM_F_SLOTS = 32768,     // gives indices a slot each, by counting: attr.to[0] is attr.axes[0] with minor slots
 } PmOpFlags;
 
 typedef enum PmScalar {

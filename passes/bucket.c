@@ -54,7 +54,7 @@ static bool is_quick(const PmNode *n) { return pm_is_cheap(n) || (pm_op_flags(n-
 static Use use_of(const PmModule *m, const PmNode *n, Use own) {
   if (!pm_is_call(n)) return is_quick(n) ? own : USE_AWAITED;
   PmFnKind kind = pm_fn(m, n->attr.callee)->kind;
-  if (n->op == PM_OP_repeat || (kind != PM_FN_UPDATE && kind != PM_FN_COMPOSITE)) return USE_AWAITED;
+  if (pm_is_loop(n) || (kind != PM_FN_UPDATE && kind != PM_FN_COMPOSITE)) return USE_AWAITED;
   return kind == PM_FN_UPDATE && own < USE_UPDATE ? USE_UPDATE : own;
 }
 

@@ -200,7 +200,7 @@ static bool is_whole(const Live *l, PmFnId id, const bool *same_signature) {
   const PmFn *fn = pm_fn(l->m, id);
   if (!all_set(l->values[id], fn->n_values) || !all_set(l->results[id], fn->n_results)) return false;
   for (int32_t i = 0; i < fn->n_nodes; i++) {
-    if ((pm_op_flags(fn->nodes[i].op) & PM_F_CALL) && !same_signature[fn->nodes[i].attr.callee]) return false;
+    if (pm_is_call(&fn->nodes[i]) && !same_signature[fn->nodes[i].attr.callee]) return false;
   }
   return true;
 }

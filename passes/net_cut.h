@@ -21,8 +21,8 @@ typedef struct PmNet {
 void pm_net_init(PmNet *f, PmArena *arena, int32_t n_vertices);
 // Capacities are at least 0; PM_NET_INF is never cut. Parallel edges add up.
 void pm_net_edge(PmNet *f, int32_t from, int32_t to, int64_t capacity);
-// out_source_side[v]: v lies on the source's side of the minimum cut that is nearest to the source. Uses the
-// network up. O(V E^2).
+// out_source_side[v]: v lies on the source's side of the minimum cut that is nearest to the source. Uses the network
+// up. O(V E^2).
 void pm_net_min_cut(PmNet *f, int32_t source, int32_t sink, bool *out_source_side);
 
 #endif

@@ -8,7 +8,9 @@
 
 // Moves the contents out of function `id` and leaves it empty; name, kind, base and bindings stay.
 PmFn pm_rebuild_begin(PmModule *m, PmFnId id);
-// Where functions are rebuilt one after another, so that each needs no more of the module's arena than before.
+
+// Where functions are rebuilt one after another, so that each needs no more of the module's arena than before. All but
+// `arena` starts as zero.
 typedef struct PmRebuildRoom {
   PmArena *arena;  // lives until the last of them
   PmValue *values;
@@ -16,9 +18,10 @@ typedef struct PmRebuildRoom {
   int32_t cap_values, cap_nodes;
 } PmRebuildRoom;
 
-// The same as pm_rebuild_begin, until pm_rebuild_end in `room`.
+// The same as pm_rebuild_begin, but what is built stands in `room` until pm_rebuild_end. One function at a time.
 PmFn pm_rebuild_begin_in(PmRebuildRoom *room, PmModule *m, PmFnId id);
-// Moves what was built to where the old contents stood, if it fits: they are gone then.
+// Moves what was built to where the contents `old` of the function stood, which are lost then; to new memory of the
+// module's arena if it is larger.
 void pm_rebuild_end(const PmRebuildRoom *room, PmModule *m, PmFnId id, const PmFn *old);
 // A new parameter with the type, name and bound flag of `v`.
 PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v);

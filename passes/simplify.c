@@ -205,7 +205,7 @@ static bool is_due(const PmModule *m, const Changes *c, PmFnId id) {
   if (c->before[id]) return true;
   for (int32_t i = 0; i < f->n_nodes; i++) {
     PmFnId callee = f->nodes[i].attr.callee;
-    if ((pm_op_flags(f->nodes[i].op) & PM_F_CALL) && (c->before[callee] || c->now[callee])) return true;
+    if (pm_is_call(&f->nodes[i]) && (c->before[callee] || c->now[callee])) return true;
   }
   return false;
 }

@@ -64,7 +64,7 @@ static void write_out(Unroll *u, PmBuilder *b, const PmFn *old, const PmNode *n,
 
 static bool repeats(const PmFn *f) {
   for (int32_t i = 0; i < f->n_nodes; i++)
-    if (f->nodes[i].op == PM_OP_repeat) return true;
+    if (pm_is_loop(&f->nodes[i])) return true;
   return false;
 }
 
@@ -74,7 +74,7 @@ static void unroll_fn(Unroll *u, PmFnId id) {
   PmValueId *map = PM_NEW_N(&u->scratch, PmValueId, old.n_values + 1);
   for (int32_t i = 0; i < old.n_params; i++) map[i] = pm_rebuild_param(&b, &old.values[i]);
   for (int32_t i = 0; i < old.n_nodes; i++) {
-    if (old.nodes[i].op == PM_OP_repeat)
+    if (pm_is_loop(&old.nodes[i]))
       write_out(u, &b, &old, &old.nodes[i], map);
     else
       pm_rebuild_node(&b, &old, &old.nodes[i], map);

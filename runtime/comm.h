@@ -21,6 +21,7 @@ typedef struct PmCommCall {
   int64_t step;          // of the training run
 } PmCommCall;
 
+// Where this rank has source and result of part i of 0 .. n_more.
 static inline char *pm_comm_src(const PmCommCall *c, int32_t part) {
   return part == 0 ? c->src : c->base + c->coll->more[part - 1].src.offset;
 }

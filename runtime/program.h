@@ -140,13 +140,20 @@ typedef struct PmRows {
   PmRowDim dims[PM_ROW_DIMS];
 } PmRows;
 
+// A further tensor of an all_reduce, which is one exchange for all of them: of the same dtype, reduced from its src to
+// its dst. Each dst may equal its own src, and overlaps no other range.
+typedef struct PmCollPart {
+  int64_t count;
+  PmRange src, dst;
+} PmCollPart;
+
 // On contiguous elements, among the ranks that differ only in the coordinates of `mesh` (ordered row-major, as listed).
 //   all_reduce:     src[count] -> dst[count]
 //   all_gather:     src[count] -> dst[count * group], member order
 //   reduce_scatter: src[count * group] -> dst[count]
 //   all_to_all:     src[count * group] -> dst[count * group]: block j goes to member j
-//   permute:        src[count] -> dst[count]: the member at place i of the order over `mesh` sends to the one at place i of
-//                   the row-major order over `to`, the same mesh axes in another order (pm_coll_source)
+//   permute:        src[count] -> dst[count]: the member at place i of the order over `mesh` sends to the one at place
+//                   i of the row-major order over `to`, the same mesh axes in another order (pm_coll_source)
 //   shift:          src[count] -> dst[count]: to the next member, from the last to the first
 //   gather_rows:    src[rows of this rank * width], idx[count] -> dst[count * width]: for each position the row that its
 //                   index names, from the member that holds it; zeros when none of the group does
@@ -154,13 +161,6 @@ typedef struct PmRows {
 //                   member that holds the row that its index names, if one does; other rows are zero. Members in order,
 //                   positions in order: of several for one row the last counts
 // dst may equal src for all_reduce only; otherwise the ranges do not overlap. Reductions run in member order.
-// An all_reduce may have more parts, of the same dtype, each from its src to its dst: one exchange for all of them.
-// Each dst may equal its own src, and overlaps no other range.
-typedef struct PmCollPart {
-  int64_t count;
-  PmRange src, dst;
-} PmCollPart;
-
 typedef struct PmColl {
   uint8_t kind, dtype, reduce;  // reduce: 0 sum, 1 max
   int32_t n_mesh;
@@ -170,8 +170,8 @@ typedef struct PmColl {
   int64_t count;
   PmRange src, dst;
   PmRows *rows;  // of gather_rows and scatter_rows, else NULL
-  int32_t n_more;
-  PmCollPart *more;  // parts of an all_reduce behind the first, PM_MAX_PARTS with it
+  int32_t n_more;    // below PM_MAX_PARTS
+  PmCollPart *more;  // of an all_reduce: the parts behind count, src, dst, which are the first
 } PmColl;
 
 // Gives slots to positions, in their order: position i is the next one of element idx[i]. In O(count + experts).
@@ -319,6 +319,7 @@ int64_t pm_coll_bytes(const PmColl *c);
 int64_t pm_coll_elements(const PmColl *c);  // the counts of all parts together
 // What all members have to agree on, in one number: everything but where the ranges lie.
 uint64_t pm_coll_form(const PmColl *c);
+// Part i of 0 .. n_more.
 static inline PmCollPart pm_coll_part(const PmColl *c, int32_t i) {
   return i == 0 ? (PmCollPart){c->count, c->src, c->dst} : c->more[i - 1];
 }

@@ -14,10 +14,10 @@ typedef struct PmCommRow {
   int64_t elements;  // of the larger side, on one rank
   int64_t bytes;
   int64_t runs;        // in one step
-  const char *type;    // of the result, with its placement, of a bucket's first; NULL: unknown
-  const char *value;   // the named value that it makes or that it carries, of a bucket's first, or NULL
-  int32_t n_values;
-  const char **values;  // of a bucket: those of all parts, in their order; else value alone. NULL where unknown
+  const char *type;    // of the result, of a bucket's first, with its placement; NULL: unknown
+  const char *value;   // the named value that it makes or that it carries, of a bucket that of the first; or NULL
+  int32_t n_values;    // parts; 0: read from a run plan, which knows no values
+  const char **values;  // by part, the first is `value`; NULL where there is no name
   const char *within;  // composite that it stands in ("xent"), or NULL
   const char *loc;     // source place that caused it
 } PmCommRow;

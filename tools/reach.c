@@ -4,15 +4,13 @@ int64_t pm_node_turns(const PmModule *m, const PmNode *n) {
   return pm_is_loop(n) ? pm_axis_size(m, n->attr.axes[0]) : 1;
 }
 
-static bool calls(const PmNode *n) { return pm_op_flags(n->op) & PM_F_CALL; }
-
 // Post-order with the later calls first: read backwards it has callers before callees and earlier calls first.
 static void visit(const PmModule *m, PmFnId fn, bool *seen, PmReach *r) {
   if (seen[fn]) return;
   seen[fn] = true;
   const PmFn *f = pm_fn(m, fn);
   for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
-    if (calls(&f->nodes[i])) visit(m, f->nodes[i].attr.callee, seen, r);
+    if (pm_is_call(&f->nodes[i])) visit(m, f->nodes[i].attr.callee, seen, r);
   }
   r->fns[r->n++] = fn;
 }
@@ -33,7 +31,7 @@ PmReach pm_reach(PmArena *arena, const PmModule *m, PmFnId entry) {
     r.runs[i] = runs[r.fns[i]];
     for (int32_t k = 0; k < f->n_nodes; k++) {
       const PmNode *n = &f->nodes[k];
-      if (!calls(n)) continue;
+      if (!pm_is_call(n)) continue;
       PmFnId callee = n->attr.callee;
       runs[callee] = pm_saturating_add(runs[callee], pm_saturating_mul(r.runs[i], pm_node_turns(m, n)));
     }

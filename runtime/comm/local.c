@@ -25,7 +25,7 @@ typedef struct Group {
   int32_t n;
   int64_t *ranks;
   Slot *slots;
-  const char **sources;  // of each member as many as there are members: its own list, for reductions
+  const char **sources;  // n lists of n, one for each member to fill with everybody's sources while it reduces
   _Alignas(64) PmWord waiting;
   PmWord round;
 } Group;
@@ -153,15 +153,15 @@ static PmStatus *meet(World *w, Group *g, int32_t me) {
 }
 
 // ---- computing -----------------------------------------------------------------------------------------------------
-// Everybody's source of one part.
+// Everybody's source of one part, in the list of member `me`.
 static const char **sources_of(const Group *g, int32_t me, int32_t part) {
   const char **sources = g->sources + me * g->n;
   for (int32_t i = 0; i < g->n; i++) sources[i] = pm_comm_src(&g->slots[i].call, part);
   return sources;
 }
 
-// Reduces bytes [from, from + bytes) of all sources of one part into the results of members [first, first + n_dst) at
-// `to`.
+// Reduces bytes [from, from + bytes) of everybody's sources of one part; they go to byte `to` of the results of members
+// [first, first + n_dst).
 static void reduce_bytes(const Group *g, int32_t me, int32_t part, int64_t from, int64_t bytes, int32_t first,
                          int32_t n_dst, int64_t to) {
   _Alignas(64) char block[PM_REDUCE_BLOCK];
@@ -301,10 +301,11 @@ static void add_family(void *context, const PmColl *c) {
   // Arenas align to 16 bytes; these want a line of their own.
   char *raw = pm_arena_alloc_n(&w->arena, (size_t)f->n_groups + 1, sizeof(Group));
   f->groups = (Group *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
+  const int64_t pairs = (int64_t)size * size;
   for (int64_t g = 0; g < f->n_groups; g++) {
     f->groups[g].n = size;
     f->groups[g].ranks = PM_NEW_N(&w->arena, int64_t, size);
-    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, (int64_t)size *size);
+    f->groups[g].sources = PM_NEW_N(&w->arena, const char *, pairs);
     raw = pm_arena_alloc_n(&w->arena, (size_t)size + 1, sizeof(Slot));
     f->groups[g].slots = (Slot *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
   }

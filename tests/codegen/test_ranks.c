@@ -33,10 +33,12 @@ static void test_bucket(void **state) {
                   "%12 = map.neg(%11) : f32[e:8]\nreturn %6, %7, %8, %10, %12\n}\n");
   assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_COLL), 2);
   const PmEntry *e = &fx.p->entries[PM_ENTRY_STEP];
+  int32_t n_buckets = 0;
   for (int32_t i = 0; i < e->n_steps; i++) {
     const PmColl *c = e->steps[i].kind == PM_STEP_COLL ? e->steps[i].u.coll : NULL;
     if (!c || c->n_more == 0) continue;
     static const int64_t counts[] = {32, 8, 8, 4};
+    n_buckets++;
     assert_int_equal(c->n_more, 3);
     for (int32_t k = 0; k < 4; k++) {
       const PmCollPart part = pm_coll_part(c, k);
@@ -45,6 +47,7 @@ static void test_bucket(void **state) {
     }
     assert_true(e->steps[i].bytes == 2 * (32 + 8 + 8 + 4) * 4);
   }
+  assert_int_equal(n_buckets, 1);
   fixture_compare(&fx, 1e-5);
   fixture_deinit(&fx);
 }
@@ -60,10 +63,12 @@ static void test_bucket_of_repeat(void **state) {
                   "fn f body {\nparam %0 : f32[d:2, b:4/x, e:8]\n%1 = reduce.sum[d, b](%0) : f32[e:8]{+x}\n"
                   "%2, %3 = repeat[d] @g carry=1 inv=0 (%1, %0) : f32[e:8]{+x}, f32[d:2, e:8]{+x}\n"
                   "%4, %5 = all_reduce.sum[/ x](%2, %3) : f32[e:8], f32[d:2, e:8]\nreturn %4, %5\n}\n");
+  assert_int_equal(count_steps(&fx, PM_ENTRY_STEP, PM_STEP_COLL), 1);
   const PmEntry *e = &fx.p->entries[PM_ENTRY_STEP];
   for (int32_t i = 0; i < e->n_steps; i++) {
     if (e->steps[i].kind != PM_STEP_COLL) continue;
     const PmColl *c = e->steps[i].u.coll;
+    assert_int_equal(c->n_more, 1);
     assert_int_not_equal(c->src.offset, c->dst.offset);
     assert_int_equal(c->more[0].src.offset, c->more[0].dst.offset);
   }

@@ -161,13 +161,14 @@ static void test_bucket(void **state) {
   (void)state;
   same(LOGICAL
        "fn f body {\nparam %0 : f32[b:4, e:8]\n%1 = reduce.sum[b](%0) : f32[e:8]\n%2 = reduce.sum[e](%0) : f32[b:4]\n"
-       "%3 = reduce.sum[b, e](%0) : f32[]\nreturn %1, %2, %3\n}\n",
+       "%3 = reduce.sum[b, e](%0) : f32[]\nreturn %1, %2, %3, %1\n}\n",
        LOCAL
        "fn f body {\nparam %0 : f32[b:4/x, e:8/y]\n%1 = reduce.sum[b](%0) : f32[e:8/y]{+x}\n"
-       "%2 = reduce.sum[b, e](%0) : f32[]{+x, +y}\n%3, %4, %5 = all_reduce.sum[/ x](%1, %2, %1) : f32[e:8/y], "
-       "f32[]{+y}, "
-       "f32[e:8/y]\n%6 = all_gather[e / y](%5) : f32[e:8]\n%7 = all_reduce.sum[/ y](%4) : f32[]\n"
-       "%8 = reduce.sum[e](%0) : f32[b:4/x]{+y}\n%9 = all_reduce.sum[/ y](%8) : f32[b:4/x]\nreturn %3, %9, %7\n}\n");
+       "%2 = reduce.sum[b, e](%0) : f32[]{+x, +y}\n"
+       "%3, %4, %5 = all_reduce.sum[/ x](%1, %2, %1) : f32[e:8/y], f32[]{+y}, f32[e:8/y]\n"
+       "%6 = all_gather[e / y](%5) : f32[e:8]\n%7 = all_reduce.sum[/ y](%4) : f32[]\n"
+       "%8 = reduce.sum[e](%0) : f32[b:4/x]{+y}\n%9 = all_reduce.sum[/ y](%8) : f32[b:4/x]\n"
+       "return %3, %9, %7, %6\n}\n");
 }
 
 // Slots of split positions are those of all; rows go to the rank that holds them, by one mesh axis or by two, or are

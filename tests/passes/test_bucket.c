@@ -139,7 +139,8 @@ static void test_awaited(void **state) {
         NULL);
 }
 
-// Of four bytes an element: a bucket of 32 takes two, one of 16 one, one of 4 not even that.
+// Three gradients of 16 bytes: less than 32 have room for one, 47 for two, 48 for all. One is never cut, and 0 joins
+// nothing.
 static void test_sizes(void **state) {
   (void)state;
 #define THREE                                        \

@@ -255,8 +255,8 @@ static void slots_work(PmProgram *p) { step(p, 2)->u.slots->work.bytes -= 4; }
 static void slots_in_place(PmProgram *p) { step(p, 2)->u.slots->dst = step(p, 2)->u.slots->idx; }
 static void slots_over_counts(PmProgram *p) { step(p, 2)->u.slots->work = step(p, 2)->u.slots->counts; }
 
-// ---- a bucket
-// ---------------------------------
+// ---- a bucket -------------------------------------------------------------------------------------------------------
+// Buffers: a at 0, b at 64, c at 128, d at 192. Parts: a in place, b to c, d in place.
 static PmColl *bucket(PmProgram *p) { return step(p, 0)->u.coll; }
 static void part_none(PmProgram *p) { bucket(p)->more[1].count = 0; }
 static void part_short(PmProgram *p) { bucket(p)->more[0].count = 4; }
@@ -271,7 +271,7 @@ static void part_shifted(PmProgram *p) {
   bucket(p)->dst.bytes -= 4;
 }
 static void parts_meet(PmProgram *p) { bucket(p)->more[0].dst.offset = 12; }
-static void part_written(PmProgram *p) { bucket(p)->more[0].src.offset = 192 - 64 * 3; }
+static void part_written(PmProgram *p) { bucket(p)->more[0].src.offset = 0; }
 static void part_over_source(PmProgram *p) { bucket(p)->more[1].dst.offset = 64 + 8; }
 static void parts_of_shift(PmProgram *p) { bucket(p)->kind = PM_COLL_SHIFT; }
 static void parts_negative(PmProgram *p) { bucket(p)->n_more = -1; }

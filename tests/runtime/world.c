@@ -121,9 +121,9 @@ PmColl *world_add_coll(World *w, PmCollKind kind, PmKDtype dtype, int reduce, in
 
 PmStatus *world_run_step(World *w, int64_t rank, int32_t step, char *src, char *dst) {
   const PmStep *s = &w->p->entries[PM_ENTRY_STEP].steps[step];
-  PmCommCall call = {.coll = s->u.coll, .src = src, .dst = dst, .op = s->op, .loc = &w->p->locs[0], .step = 41};
+  PmCommCall call = {.coll = s->u.coll, .src = src, .dst = dst, .base = w->base[rank], .op = s->op, .step = 41};
+  call.loc = &w->p->locs[0];
   if (s->u.coll->rows) call.idx = w->idx[rank];
-  call.base = w->base[rank];
   return w->comms[rank]->vtbl->run(w->comms[rank], &call);
 }
 

@@ -43,7 +43,8 @@ buckets 0 20
 expect 0 show plan "$EXAMPLES/gpt_tiny.pmodel" --plan buckets.pplan
 says out '^bucket\(0\) '
 expect 0 show comm "$EXAMPLES/gpt_tiny.pmodel" --plan dp2 --json
-[ "$(grep -c '^ *"d(.*)",\?$' out)" -eq 20 ] || complain "a bucket names its values: $(cat out)"
+[ "$(grep -c '^ *"d(.*)",\?$' out)" -eq 20 ] || complain "a bucket does not name its values: $(cat out)"
+
 # A run plan counts the same, without the rolled functions.
 expect 0 compile "$EXAMPLES/gpt_tiny.pmodel" --plan dp2_tp2 -o x.prun
 expect 0 show comm x.prun
