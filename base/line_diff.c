@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-#define CONTEXT 3
+#define CONTEXT 3       // equal lines printed before and after a change
 #define MAX_EDITS 4096  // of one search from both ends; past that a stretch counts as replaced
 
 typedef struct Line {

@@ -43,7 +43,7 @@ typedef struct Work {
   int32_t *of_node;  // by node: its bucket, or PM_NONE
 } Work;
 
-static void raise(uint8_t *use, Use to) {
+static void raise_use(uint8_t *use, Use to) {
   if (*use < to) *use = (uint8_t)to;
 }
 
@@ -63,7 +63,7 @@ static void find_uses(Work *w) {
   const uint8_t *results = w->p->result_use[f - w->p->m->fns];
   for (int32_t i = 0; i < f->n_results; i++) {
     bool kept = f->result_bind && f->result_bind[i].var != PM_NONE;
-    raise(&w->use[f->results[i]], kept ? USE_UPDATE : (Use)results[i]);
+    raise_use(&w->use[f->results[i]], kept ? USE_UPDATE : (Use)results[i]);
   }
   for (int32_t i = f->n_nodes - 1; i >= 0; i--) {
     const PmNode *n = &f->nodes[i];
@@ -72,9 +72,9 @@ static void find_uses(Work *w) {
       Use one = (Use)w->use[n->out + k];
       if (one > own) own = one;
       // The next turn waits for what it is handed.
-      if (pm_is_call(n)) raise(&w->p->result_use[n->attr.callee][k], k < n->attr.n_carry ? USE_AWAITED : one);
+      if (pm_is_call(n)) raise_use(&w->p->result_use[n->attr.callee][k], k < n->attr.n_carry ? USE_AWAITED : one);
     }
-    for (int32_t k = 0; k < n->n_in; k++) raise(&w->use[n->in[k]], use_of(w->p->m, n, own));
+    for (int32_t k = 0; k < n->n_in; k++) raise_use(&w->use[n->in[k]], use_of(w->p->m, n, own));
   }
 }
 
@@ -173,7 +173,7 @@ static void build_bucket(Work *w, PmBuilder *b, const Bucket *bucket, PmValueId 
   }
 }
 
-// Of the nodes that can stand next always the first, by their old order.
+// Appends, again and again, the first node by the old order that does not stand yet and whose operands do.
 static void rebuild(Work *w, PmFnId id) {
   PmModule *m = w->p->m;
   PmFn old = pm_rebuild_begin(m, id);

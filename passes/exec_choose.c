@@ -94,7 +94,8 @@ static bool splits_both(const PmExec *e, int32_t mesh) {
   return rows && positions;
 }
 
-// A mesh axis that one side of an exchange lost to another factor took those behind it along.
+// A mesh axis that one side of an exchange lost to another factor took those behind it along: where rows or positions
+// are no longer split, nothing crosses.
 static void drop_half_exchanges(const PmModule *m, PmExec *e) {
   for (int32_t mesh = 0; mesh < m->n_mesh; mesh++)
     if (!splits_both(e, mesh)) e->crosses &= ~(UINT32_C(1) << mesh);

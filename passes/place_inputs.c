@@ -6,7 +6,7 @@ typedef struct Inputs {
   const PmModule *m;
   const PmTree *tree;
   PmPlaced *slots;
-  int32_t *root;     // by slot: that of the entry function's parameter which it is, handed on by calls, or PM_NONE
+  int32_t *root;     // by slot: that of the entry function's parameter that calls hand on to it, or PM_NONE
   PmVarId *var;      // by slot: the variable of its root, or PM_NONE
   uint32_t *barred;  // by variable
 } Inputs;
