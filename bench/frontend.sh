@@ -55,4 +55,4 @@ partition=$us
 flat "  16,384 ranks" "$us" show comm --plan "$work/2048.pplan" "${gpt[@]}" --set batch=2048 --set layer=128
 awk -v us="$partition" 'BEGIN {
   printf "  %.0f x as fast as JAX lowers and compiles a model of this size, its layers in a scan: 7,500 ms, the lower end of\n", 7500e3 / us
-  print "  the published 7.5 to 8 s. A figure measured elsewhere, on another machine, and its compilation makes kernels too." }'
+  print "  the 7.5 to 8 s that were measured for it, elsewhere: not a figure of this run." }'
