@@ -61,8 +61,9 @@ static _Noreturn void exhausted(const PmArena *arena, size_t wanted) {
 
 void pm_arena_init(PmArena *arena, size_t limit) { *arena = (PmArena){.head = NULL, .used = 0, .limit = limit}; }
 
-static void free_blocks(PmArenaBlock *b) {
-  while (b) {
+// Those from b on that stand before `end`.
+static void free_blocks(PmArenaBlock *b, const PmArenaBlock *end) {
+  while (b != end) {
     PmArenaBlock *next = b->next;
     UNPOISON(b->data, b->size);
     free(b);
@@ -71,17 +72,33 @@ static void free_blocks(PmArenaBlock *b) {
 }
 
 void pm_arena_deinit(PmArena *arena) {
-  free_blocks(arena->head);
+  free_blocks(arena->head, NULL);
   *arena = (PmArena){0};
 }
 
 void pm_arena_reset(PmArena *arena) {
   arena->used = 0;
   if (!arena->head) return;
-  free_blocks(arena->head->next);
+  free_blocks(arena->head->next, NULL);
   arena->head->next = NULL;
   arena->head->used = 0;
   POISON(arena->head->data, arena->head->size);
+}
+
+PmArenaMark pm_arena_mark(const PmArena *arena) {
+  PmArenaBlock *head = arena->head;
+  return (PmArenaMark){head, head ? head->next : NULL, head ? head->used : 0, arena->used};
+}
+
+void pm_arena_rewind(PmArena *arena, PmArenaMark mark) {
+  free_blocks(arena->head, mark.head);
+  arena->head = mark.head;
+  arena->used = mark.used;
+  if (!mark.head) return;
+  free_blocks(mark.head->next, mark.next);  // blocks of their own stand behind the head
+  mark.head->next = mark.next;
+  mark.head->used = mark.head_used;
+  POISON(mark.head->data + mark.head_used, mark.head->size - mark.head_used);
 }
 
 static PmArenaBlock *block_new(size_t size) {

@@ -24,6 +24,15 @@ void pm_arena_deinit(PmArena *arena);
 // Keeps the newest block for reuse and drops the rest; every earlier pointer becomes invalid.
 void pm_arena_reset(PmArena *arena);
 
+// A point in an arena's life. Rewinding gives back all that was handed out since; pointers to it, and into arrays that
+// have grown since, become invalid. Marks are rewound to innermost first; one may be rewound to many times.
+typedef struct PmArenaMark {
+  PmArenaBlock *head, *next;
+  size_t head_used, used;
+} PmArenaMark;
+PmArenaMark pm_arena_mark(const PmArena *arena);
+void pm_arena_rewind(PmArena *arena, PmArenaMark mark);
+
 // Zeroed, aligned to 16 bytes. Never NULL.
 void *pm_arena_alloc(PmArena *arena, size_t size);
 // `count * size` with a checked product.

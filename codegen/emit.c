@@ -278,16 +278,21 @@ PmStatus *pm_cg_build(PmCg *cg, PmFnId id, PmCgRegion **out) {
   if (fn->param_bind) entry_vars(cg, fn, r);
   r->cut = PM_NEW_N(cg->arena, bool, r->n_nodes + 1);
   r->keep = PM_NEW_N(cg->arena, bool, r->n_values + 1);
-  const int32_t n_kernels = cg->n_kernels, n_tables = cg->n_tables;
+  // Of an attempt that fails what it has found to `cut` and to `keep` stays, and nothing else.
+  const PmCg cg_before = *cg;
+  const PmCgRegion r_before = *r;
+  const PmArenaMark mark = pm_arena_mark(cg->arena), out_mark = pm_arena_mark(cg->out_arena);
   for (;;) {
     reset(cg, r);
-    cg->n_kernels = n_kernels;  // those of an attempt that failed
-    cg->n_tables = n_tables;
     pm_cg_exact(cg, r);
     pm_cg_orders(r);
     pm_cg_fuse(cg, r);
     if (pm_cg_emit(cg, r)) break;
     if (r->stuck) return too_large(cg, r->stuck);
+    *cg = cg_before;
+    *r = r_before;
+    pm_arena_rewind(cg->arena, mark);
+    pm_arena_rewind(cg->out_arena, out_mark);
   }
   *out = r;
   return NULL;

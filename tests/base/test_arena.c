@@ -113,6 +113,33 @@ static void grow_past_int32(void) {
   pm_grow(&a, &byte, cap, &cap, 1);
 }
 
+// Blocks of every size, taken before the mark and after it, by turns.
+static void rewinding_gives_back_what_came_after_the_mark(void **state) {
+  (void)state;
+  const size_t sizes[] = {8, 3000, 100, 70000, 16, 5000, 300000, 40, 2000000, 1};
+  enum { N = sizeof sizes / sizeof *sizes };
+  for (int32_t before = 0; before <= N; before++) {
+    PmArena a;
+    pm_arena_init(&a, 0);
+    unsigned char *kept[N];
+    for (int32_t i = 0; i < before; i++) memset(kept[i] = pm_arena_alloc(&a, sizes[i]), i + 1, sizes[i]);
+    const size_t used = a.used;
+    const PmArenaMark mark = pm_arena_mark(&a);
+    for (int32_t turn = 0; turn < 3; turn++) {
+      for (int32_t i = 0; i < N; i++) {
+        unsigned char *p = pm_arena_alloc(&a, sizes[(i + turn) % N]);
+        for (size_t k = 0; k < sizes[(i + turn) % N]; k++) assert_int_equal(p[k], 0);
+        memset(p, 0xee, sizes[(i + turn) % N]);
+      }
+      pm_arena_rewind(&a, mark);
+      assert_int_equal(a.used, used);
+      for (int32_t i = 0; i < before; i++)
+        for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(kept[i][k], i + 1);
+    }
+    pm_arena_deinit(&a);
+  }
+}
+
 static void hostile_sizes_exit_with_limit(void **state) {
   (void)state;
   char text[256];
@@ -127,9 +154,13 @@ static void hostile_sizes_exit_with_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(aligned_and_zeroed),      cmocka_unit_test(allocations_do_not_overlap),
-      cmocka_unit_test(reset_clears_and_reuses), cmocka_unit_test(text_helpers),
-      cmocka_unit_test(grow_keeps_elements),     cmocka_unit_test(hostile_sizes_exit_with_limit),
+      cmocka_unit_test(aligned_and_zeroed),
+      cmocka_unit_test(allocations_do_not_overlap),
+      cmocka_unit_test(reset_clears_and_reuses),
+      cmocka_unit_test(text_helpers),
+      cmocka_unit_test(grow_keeps_elements),
+      cmocka_unit_test(hostile_sizes_exit_with_limit),
+      cmocka_unit_test(rewinding_gives_back_what_came_after_the_mark),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
