@@ -145,6 +145,20 @@ static void move_blocked(const PmModule *m, const PmFn *f, const PmNode *n, PmEx
   }
 }
 
+// The operand lies split where the result is whole, by a mesh axis that the result has on a dim which the node makes: it
+// stays as it lies, and the result is what changes places. Else the operand would be gathered.
+static void keep_at_home(const PmModule *m, const PmFn *f, const PmNode *n, PmExec *e) {
+  const PmType *x = &f->values[n->in[0]].type, *y = &f->values[n->out].type;
+  for (int32_t i = 0; i < e->factors.n; i++) {
+    const PmFactor *fac = &e->factors.items[i];
+    if (fac->kind != PM_FACTOR_PASS || fac->in_dim[0] < 0 || e->split[i].n > 0) continue;
+    PmSplit s = x->dims[fac->in_dim[0]].split;
+    if (s.n != 1 || !is_unused(e, s.mesh[0]) || !pm_type_uses_mesh(y, s.mesh[0])) continue;
+    cut_to_divide(m, f, n, fac, &s);
+    e->split[i] = s;
+  }
+}
+
 PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const PmNode *n) {
   PmExec e = {.factors = pm_shard_factors(arena, f, n)};
   e.split = PM_NEW_N(arena, PmSplit, e.factors.n + 1);
@@ -159,6 +173,7 @@ PmExec pm_exec_choose(PmArena *arena, const PmModule *m, const PmFn *f, const Pm
   for (int32_t mesh = 0; mesh < m->n_mesh; mesh++) settle(m, f, n, &e, mesh);
   drop_half_exchanges(m, &e);
   if (n->n_in == 1) move_blocked(m, f, n, &e);
+  if (n->n_in == 1 && (pm_op_flags(n->op) & PM_F_VIEW)) keep_at_home(m, f, n, &e);
   for (int32_t i = 0; i < e.factors.n; i++)
     for (int32_t k = 0; e.factors.items[i].kind == PM_FACTOR_SUM && k < e.split[i].n; k++)
       e.sums |= UINT32_C(1) << e.split[i].mesh[k];

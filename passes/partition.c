@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "ir/build.h"
+#include "passes/exchange_views.h"
 #include "passes/exec_choose.h"
 #include "passes/partial_cut.h"
 #include "passes/passes.h"
@@ -371,6 +372,7 @@ PmStatus *pm_pass_partition(PmPassCtx *ctx, PmModule *m) {
   Partition p = {.m = m};
   pm_pass_scratch(m, &p.scratch);
   p.room.arena = &p.scratch;
+  pm_exchange_views(&p.scratch, m);
   p.tree = pm_tree_build(&p.scratch, m);
   find_rings(&p);
   pm_regroup_sums(&p.scratch, m, &p.tree);

@@ -1,5 +1,6 @@
 #include "passes/place_warn.h"
 
+#include "passes/exchange_views.h"
 #include "passes/exec_choose.h"
 #include "passes/passes.h"
 
@@ -163,6 +164,7 @@ static bool is_reported(Warn *w, const PmNode *n) {
 }
 
 static void warn_of_node(Warn *w, const PmFn *f, const PmNode *n) {
+  if (pm_view_exchanges(w->m, f, n)) return;
   for (int32_t i = 0; i < n->n_in; i++) {
     const PmType *have = &f->values[n->in[i]].type;
     PmAxisId axis = PM_NONE;

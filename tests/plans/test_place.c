@@ -334,25 +334,45 @@ static void test_a_scatter_reduces_over_data_only(void **state) {
   plan_deinit(&p);
 }
 
-// Rows split over data, cut into two halves of which the user wants each whole and its rows split: what is asked for
-// comes out (and costs a gather, for no collective deals out every second part).
+// One collective of this kind, and no other.
+static void expect_only(const Plan *p, PmOp only) {
+  for (PmOp op = 0; op < PM_OP_COUNT; op++)
+    if (pm_op_flags(op) & PM_F_COMM) assert_int_equal(plan_count(p->m, op), op == only);
+}
+
+// Rows split over data, cut into `ways` parts of which the user wants each whole and its rows split: what is asked for
+// comes out, by one exchange in which only rows that change ranks move. Where data divides the parts that is an
+// all-to-all. So it is on the way back, and along other axes that are split over other ranks.
+static void splits_and_merges(const char *mesh, int64_t ways, int64_t rows, PmOp by) {
+  for (int32_t merges = 0; merges < 2; merges++) {
+    Plan p;
+    plan_init(&p, mesh);
+    PmAxisId b = plan_axis(&p, "b", ways * rows), half = plan_axis(&p, "half", ways), row = plan_axis(&p, "row", rows);
+    PmAxisId e = plan_axis(&p, "e", 4), parts[] = {half, row};
+    PmAxisId axes[] = {e, merges ? half : b, merges ? row : PM_NONE, PM_NONE};
+    PmValueId x = plan_var(&p, PM_ROLE_INPUT, PM_F32, "x", PM_NONE, axes);
+    PmValueId y = merges ? pm_b_merge(&p.b, x, parts, 2, b) : pm_b_split(&p.b, x, b, parts, 2);
+    pm_b_name(&p.b, y, "y", true);
+    y = pm_b_map1(&p.b, PM_S_tanh, y);
+    plan_rule(&p, 0, "b, row", "data");
+    plan_rule(&p, 0, "e", "tensor");
+    plan_check(&p, &y, 1);
+    const PmFn *f = pm_fn(p.m, p.m->model);
+    const PmType *t = &f->values[f->results[0]].type;
+    assert_int_equal(t->dims[pm_type_find(t, merges ? b : row)].split.n, 1);
+    if (!merges) assert_int_equal(t->dims[pm_type_find(t, half)].split.n, 0);
+    expect_only(&p, by);
+    plan_deinit(&p);
+  }
+}
+
 static void test_a_split_axis_honours_the_placement_of_its_parts(void **state) {
   (void)state;
-  Plan p;
-  plan_init(&p, "data=4");
-  PmAxisId b = plan_axis(&p, "b", 8), half = plan_axis(&p, "half", 2), row = plan_axis(&p, "row", 4);
-  PmAxisId x_axes[] = {b, PM_NONE};
-  PmValueId x = plan_var(&p, PM_ROLE_INPUT, PM_F32, "x", PM_NONE, x_axes);
-  PmValueId y = pm_b_split(&p.b, x, b, (PmAxisId[]){half, row}, 2);
-  pm_b_name(&p.b, y, "y", true);
-  y = pm_b_map1(&p.b, PM_S_tanh, y);
-  plan_rule(&p, 0, "b, row", "data");
-  plan_check(&p, &y, 1);
-  const PmFn *f = pm_fn(p.m, p.m->model);
-  const PmType *t = &f->values[f->results[0]].type;
-  assert_int_equal(t->dims[0].split.n, 0);
-  assert_int_equal(t->dims[1].split.n, 1);
-  plan_deinit(&p);
+  splits_and_merges("data=4,tensor=1", 2, 4, PM_OP_gather_rows);
+  splits_and_merges("data=4,tensor=2", 2, 4, PM_OP_gather_rows);
+  splits_and_merges("tensor=2,data=4", 3, 8, PM_OP_gather_rows);
+  splits_and_merges("data=3,tensor=2", 2, 3, PM_OP_gather_rows);
+  splits_and_merges("data=2,tensor=2", 4, 6, PM_OP_all_to_all);
 }
 
 // A search along an axis that comes split: the rows are dealt out, not the whole gathered, where that saves bytes.
