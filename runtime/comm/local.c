@@ -18,6 +18,7 @@ typedef struct World World;
 
 typedef struct Slot {
   _Alignas(64) PmCommCall call;
+  uint64_t form;  // of call.coll, which others don't read: after a failure it may be gone
   PmWord arrivals;
 } Slot;
 
@@ -237,13 +238,11 @@ static CollFn *const coll_fns[] = {
 #include "runtime/colls.def"
 };
 
-static bool same_call(const PmCommCall *a, const PmCommCall *b) {
-  return a->step == b->step && pm_coll_form(a->coll) == pm_coll_form(b->coll);
-}
+static bool same_call(const Slot *a, const Slot *b) { return a->call.step == b->call.step && a->form == b->form; }
 
 static PmStatus *check_agreement(World *w, const Group *g, int32_t me) {
   for (int32_t i = 0; i < g->n; i++) {
-    if (same_call(&g->slots[i].call, &g->slots[me].call)) continue;
+    if (same_call(&g->slots[i], &g->slots[me])) continue;
     PmMessage m = {.len = 0};
     pm_say(&m, "rank %lld is", (long long)g->ranks[me]);
     pm_say_place(&m, &g->slots[me].call);
@@ -272,6 +271,7 @@ static PmStatus *run(PmComm *comm, const PmCommCall *call) {
   Group *g = &family->groups[family->group_of[comm->rank]];
   int32_t me = family->member_of[comm->rank];
   g->slots[me].call = *call;
+  g->slots[me].form = pm_coll_form(call->coll);
   PM_TRY(meet(w, g, me));
   PM_TRY(check_agreement(w, g, me));
   if (g->n > 1 || call->src != call->dst || call->coll->n_more > 0) coll_fns[call->coll->kind](w->p, g, me, call->coll);
