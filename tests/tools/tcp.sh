@@ -134,7 +134,8 @@ lose() {
   pids=()
   cat err.* >err
 }
-place='at step [0-9]+ in [a-z_]+ \(.*gpt_tiny.pmodel:[0-9]+:[0-9]+\)'
+# In a collective of the plan, or, if it hits then, in bringing together a number that is reported.
+place='at step [0-9]+ in ([a-z_]+ \(.*gpt_tiny.pmodel:[0-9]+:[0-9]+\)|loss|grad_norm)'
 lose KILL
 [ "${codes[0]} ${codes[1]} ${codes[3]}" = "83 83 83" ] || complain "rank 2 killed: codes ${codes[0]} ${codes[1]} ${codes[3]}"
 says err "pmodel: error: rank [013] lost its connection $place: tcp: rank 2 (closed its connection|is lost)"
