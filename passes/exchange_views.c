@@ -23,7 +23,8 @@ static bool find_view(const PmModule *m, const PmFn *f, const PmNode *n, View *o
   out->split = *s;
   return s->n == 1 && minor->n == 1 && major->n == 0 && s->mesh[0] == minor->mesh[0] && !s->zigzag && !minor->zigzag &&
          m->mesh[s->mesh[0]].size > 1 && m->axes[out->whole].pad == 0 && pm_dtype_is_float((PmDtype)x->dtype) &&
-         x->dtype != PM_F64 && !pm_split_divides(m, s, pm_axis_size(m, out->major));
+         x->dtype != PM_F64 && pm_axis_size(m, out->whole) <= INT32_MAX &&
+         !pm_split_divides(m, s, pm_axis_size(m, out->major));
 }
 
 bool pm_view_exchanges(const PmModule *m, const PmFn *f, const PmNode *n) {
@@ -67,31 +68,18 @@ static PmValueId rows_of(PmBuilder *b, const View *v) {
   return placed(b, pm_b_node(b, PM_OP_cast, &(PmAttr){0}, &at, 1, &t), &t);
 }
 
-static void exchange(PmBuilder *b, const PmFn *old, const PmNode *n, const View *v, PmValueId *map) {
+static bool exchange(void *context, PmBuilder *b, const PmFn *old, const PmNode *n, PmValueId *map) {
+  (void)context;
+  View v;
+  if (!find_view(b->m, old, n, &v)) return false;
   const PmValue *y = &old->values[n->out];
   b->loc = n->loc;
-  const PmValueId in[2] = {map[n->in[0]], rows_of(b, v)};
-  PmAttr a = {.n_axes = v->splits ? 1 : 2, .axes = {v->splits ? v->whole : v->major, v->minor}};
-  if (v->splits) a.axes[1] = 0;
+  const PmValueId in[2] = {map[n->in[0]], rows_of(b, &v)};
+  const PmAttr a =
+      v.splits ? (PmAttr){.n_axes = 1, .axes = {v.whole}} : (PmAttr){.n_axes = 2, .axes = {v.major, v.minor}};
   map[n->out] = placed(b, pm_b_node(b, PM_OP_gather_rows, &a, in, 2, &y->type), &y->type);
   pm_b_lend_name(b, map[n->out], y->name, y->bound);
-}
-
-static void rebuild(PmArena *scratch, PmModule *m, PmFnId id) {
-  PmFn old = pm_rebuild_begin(m, id);
-  PmBuilder b = {.m = m, .fn = id};
-  PmValueId *map = PM_NEW_N(scratch, PmValueId, old.n_values + 1);
-  for (int32_t i = 0; i < old.n_params; i++) map[i] = pm_rebuild_param(&b, &old.values[i]);
-  for (int32_t i = 0; i < old.n_nodes; i++) {
-    View v;
-    if (find_view(m, &old, &old.nodes[i], &v))
-      exchange(&b, &old, &old.nodes[i], &v, map);
-    else
-      pm_rebuild_node(&b, &old, &old.nodes[i], map);
-  }
-  PmValueId *results = PM_NEW_N(scratch, PmValueId, old.n_results + 1);
-  for (int32_t i = 0; i < old.n_results; i++) results[i] = map[old.results[i]];
-  pm_b_results(&b, results, old.n_results);
+  return true;
 }
 
 void pm_exchange_views(PmArena *scratch, PmModule *m) {
@@ -99,6 +87,6 @@ void pm_exchange_views(PmArena *scratch, PmModule *m) {
     bool any = false;
     for (int32_t i = 0; !m->fns[id].dead && !any && i < m->fns[id].n_nodes; i++)
       any = pm_view_exchanges(m, &m->fns[id], &m->fns[id].nodes[i]);
-    if (any) rebuild(scratch, m, id);
+    if (any) pm_rewrite_fn(m, scratch, id, exchange, NULL);
   }
 }

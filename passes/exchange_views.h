@@ -5,7 +5,8 @@
 #include "ir/ir.h"
 
 // The node, of a placed function, is a split in two axes, or a merge of two; one mesh axis divides the whole and one
-// the minor part, and it is the same; and it does not divide the major part, from where an all-to-all would do.
+// the minor part, and it is the same; and it does not divide the major part, from where an all-to-all would do. Rows
+// are counted in 32 bits: longer axes are left alone.
 bool pm_view_exchanges(const PmModule *m, const PmFn *f, const PmNode *n);
 
 // Turns each such node of a placed module into a gather_rows: every position gets the row that stands there, from the

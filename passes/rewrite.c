@@ -86,6 +86,18 @@ PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmV
   return first;
 }
 
+void pm_rewrite_fn(PmModule *m, PmArena *scratch, PmFnId id, PmRewriteNode *write, void *context) {
+  PmFn old = pm_rebuild_begin(m, id);
+  PmBuilder b = {.m = m, .fn = id};
+  PmValueId *map = PM_NEW_N(scratch, PmValueId, old.n_values + 1);
+  for (int32_t i = 0; i < old.n_params; i++) map[i] = pm_rebuild_param(&b, &old.values[i]);
+  for (int32_t i = 0; i < old.n_nodes; i++)
+    if (!write(context, &b, &old, &old.nodes[i], map)) pm_rebuild_node(&b, &old, &old.nodes[i], map);
+  PmValueId *results = PM_NEW_N(scratch, PmValueId, old.n_results + 1);
+  for (int32_t i = 0; i < old.n_results; i++) results[i] = map[old.results[i]];
+  pm_b_results(&b, results, old.n_results);
+}
+
 void pm_b_lend_name(PmBuilder *b, PmValueId v, const char *name, bool bound) {
   PmValue *to = pm_b_value(b, v);
   if (!name || (to->name && (to->bound || !bound))) return;

@@ -28,6 +28,10 @@ PmValueId pm_rebuild_param(PmBuilder *b, const PmValue *v);
 // Appends `node` of function `old` with its operands replaced through `map`; result types (placement included), names
 // and place stay. Returns the first result and fills map for all of them.
 PmValueId pm_rebuild_node(PmBuilder *b, const PmFn *old, const PmNode *node, PmValueId *map);
+// Builds function `id` again, node by node: `write` appends what stands for node `n` and fills map for its results, or
+// returns false for a node that stays as it is.
+typedef bool PmRewriteNode(void *context, PmBuilder *b, const PmFn *old, const PmNode *n, PmValueId *map);
+void pm_rewrite_fn(PmModule *m, PmArena *scratch, PmFnId id, PmRewriteNode *write, void *context);
 // The op's row says that the result type is given explicitly.
 bool pm_op_takes_type(PmOp op);
 // values[v] of the function being built. Valid until the next pm_b_*.

@@ -34,14 +34,15 @@ static void operands(PmBuilder *b, const PmNode *n, const PmValueId *map, const 
   }
 }
 
-static void write_out(Unroll *u, PmBuilder *b, const PmFn *old, const PmNode *n, PmValueId *map) {
+static bool write_out(void *context, PmBuilder *b, const PmFn *old, const PmNode *n, PmValueId *map) {
+  if (!pm_is_loop(n)) return false;
+  Unroll *u = context;
   const PmAxisId axis = n->attr.axes[0];
   const int64_t turns = pm_axis_size(u->m, axis);
   const int32_t n_carry = n->attr.n_carry;
   if (turns > MAX_TURNS - u->turns) {
     if (!u->status) u->status = too_many(u, n);
-    pm_rebuild_node(b, old, n, map);
-    return;
+    return false;
   }
   u->turns += turns;
   PmValueId *in = PM_NEW_N(&u->scratch, PmValueId, n->n_in + 1),
@@ -60,6 +61,7 @@ static void write_out(Unroll *u, PmBuilder *b, const PmFn *old, const PmNode *n,
     map[n->out + i] = i < n_carry ? carried[i] : pm_b_stack(b, &made[i * turns], (int32_t)turns, axis);
     pm_b_lend_name(b, map[n->out + i], old->values[n->out + i].name, old->values[n->out + i].bound);
   }
+  return true;
 }
 
 static bool repeats(const PmFn *f) {
@@ -68,28 +70,12 @@ static bool repeats(const PmFn *f) {
   return false;
 }
 
-static void unroll_fn(Unroll *u, PmFnId id) {
-  PmFn old = pm_rebuild_begin(u->m, id);
-  PmBuilder b = {.m = u->m, .fn = id};
-  PmValueId *map = PM_NEW_N(&u->scratch, PmValueId, old.n_values + 1);
-  for (int32_t i = 0; i < old.n_params; i++) map[i] = pm_rebuild_param(&b, &old.values[i]);
-  for (int32_t i = 0; i < old.n_nodes; i++) {
-    if (pm_is_loop(&old.nodes[i]))
-      write_out(u, &b, &old, &old.nodes[i], map);
-    else
-      pm_rebuild_node(&b, &old, &old.nodes[i], map);
-  }
-  PmValueId *results = PM_NEW_N(&u->scratch, PmValueId, old.n_results + 1);
-  for (int32_t i = 0; i < old.n_results; i++) results[i] = map[old.results[i]];
-  pm_b_results(&b, results, old.n_results);
-}
-
 PmStatus *pm_pass_unroll(PmPassCtx *ctx, PmModule *m) {
   (void)ctx;
   Unroll u = {.m = m};
   pm_pass_scratch(m, &u.scratch);
   for (PmFnId id = 0; id < m->n_fns && !u.status; id++)
-    if (!m->fns[id].dead && repeats(&m->fns[id])) unroll_fn(&u, id);
+    if (!m->fns[id].dead && repeats(&m->fns[id])) pm_rewrite_fn(m, &u.scratch, id, write_out, &u);
   pm_arena_deinit(&u.scratch);
   return u.status;
 }

@@ -84,6 +84,21 @@ static int32_t fewest_edits(const char *a, const char *b, int32_t n, int32_t m) 
   return n + m - 2 * common;
 }
 
+// The hunks turn `a` into `b`, with so many edits.
+static void expect_edits(const char *a, const char *b, int32_t edits) {
+  PmArena arena;
+  PmBuf hunks, out;
+  pm_arena_init(&arena, 0);
+  pm_buf_init(&hunks);
+  pm_buf_init(&out);
+  pm_line_diff(&arena, a, strlen(a), b, strlen(b), &hunks);
+  assert_int_equal(apply(a, pm_buf_str(&hunks), &out), edits);
+  assert_string_equal(pm_buf_str(&out), b);
+  pm_buf_deinit(&out);
+  pm_buf_deinit(&hunks);
+  pm_arena_deinit(&arena);
+}
+
 static void random_texts_turn_into_each_other_with_the_fewest_edits(void **state) {
   (void)state;
   uint32_t seed = 7;
@@ -92,17 +107,7 @@ static void random_texts_turn_into_each_other_with_the_fewest_edits(void **state
     const int32_t n = (int32_t)((seed >> 8) % 40), m = (int32_t)((seed >> 20) % 40);
     const uint32_t letters = 1 + (seed >> 4) % 12;
     char *a = random_text(&seed, n, letters), *b = random_text(&seed, m, letters);
-    PmArena arena;
-    PmBuf hunks, out;
-    pm_arena_init(&arena, 0);
-    pm_buf_init(&hunks);
-    pm_buf_init(&out);
-    pm_line_diff(&arena, a, strlen(a), b, strlen(b), &hunks);
-    assert_int_equal(apply(a, pm_buf_str(&hunks), &out), fewest_edits(a, b, n, m));
-    assert_string_equal(pm_buf_str(&out), b);
-    pm_buf_deinit(&out);
-    pm_buf_deinit(&hunks);
-    pm_arena_deinit(&arena);
+    expect_edits(a, b, fewest_edits(a, b, n, m));
     free(a);
     free(b);
   }
@@ -116,17 +121,7 @@ static void texts_with_nothing_in_common_are_replaced(void **state) {
   char *a = random_text(&seed, LINES, 1), *b = random_text(&seed, LINES, 1);
   memset(b, 'b', 2 * LINES);
   for (int32_t i = 0; i < LINES; i++) b[2 * i + 1] = '\n';
-  PmArena arena;
-  PmBuf hunks, out;
-  pm_arena_init(&arena, 0);
-  pm_buf_init(&hunks);
-  pm_buf_init(&out);
-  pm_line_diff(&arena, a, strlen(a), b, strlen(b), &hunks);
-  assert_int_equal(apply(a, pm_buf_str(&hunks), &out), 2 * LINES);
-  assert_string_equal(pm_buf_str(&out), b);
-  pm_buf_deinit(&out);
-  pm_buf_deinit(&hunks);
-  pm_arena_deinit(&arena);
+  expect_edits(a, b, 2 * LINES);
   free(a);
   free(b);
 }
